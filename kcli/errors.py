@@ -15,10 +15,12 @@ class KcliError(Exception):
     """The base of all errors. `retriable`: the same call may succeed later.
 
     `message` is one sentence. `evidence` holds the keyword arguments (api, node, group, topic, partition, ...), which
-    are printed after the message and survive pickling.
+    are printed after the message and survive pickling. `possibly_stored` is set on the error of a produced record: a
+    broker may have stored the record all the same.
     """
 
     retriable = False
+    possibly_stored = False
 
     def __init__(self, message: str, **evidence: Any) -> None:
         super().__init__(message)
@@ -75,10 +77,11 @@ class UnsupportedVersion(KcliError):
 class DisconnectedError(KcliError):
     """The connection to a node closed before the response, or after a response that cannot be decoded.
 
-    Evidence: api, node.
+    Evidence: api, node. `was_sent`: the request was completely written, so the broker may have carried it out.
     """
 
     retriable = True
+    was_sent = True
 
 
 class TimeoutExpired(KcliError):

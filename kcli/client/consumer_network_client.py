@@ -426,7 +426,9 @@ class ConsumerNetworkClient:
 
 
 def _disconnected(entry: Unsent, reason: str) -> DisconnectedError:
-    return DisconnectedError(reason, node=entry.node.id, api=type(entry.request).__name__.removesuffix("Request"))
+    error = DisconnectedError(reason, node=entry.node.id, api=type(entry.request).__name__.removesuffix("Request"))
+    error.was_sent = False
+    return error
 
 
 def _may_be_temporary(cluster: Cluster, names: Iterable[str], patient: bool) -> bool:

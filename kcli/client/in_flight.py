@@ -97,10 +97,12 @@ class InFlightRequests:
     def take_oldest(self, node_id: int) -> InFlight:
         return self._queues[node_id].popleft()
 
-    def take_all(self, node_id: int) -> list[InFlight]:
-        """Remove and return the requests of a node whose connection closed."""
+    def take_all(self, node_id: int) -> tuple[list[InFlight], InFlight | None]:
+        """Remove the requests of a node whose connection closed. Return them, and the one not completely written."""
+        entries = list(self._queues.pop(node_id, ()))
+        unwritten = entries[-1] if entries and node_id in self._sending else None
         self._sending.discard(node_id)
-        return list(self._queues.pop(node_id, ()))
+        return entries, unwritten
 
     def overdue(self, now_ms: float) -> list[InFlight]:
         """Return the first overdue request of each node; the caller disconnects the node."""

@@ -353,12 +353,13 @@ class NetworkClient:
             reason += " before it sent its versions: is it a Kafka broker's plaintext listener?"
         was_ready = self._states.is_ready(node_id)
         self._connections.close(node_id)
-        entries = self._in_flight.take_all(node_id)
+        entries, unwritten = self._in_flight.take_all(node_id)
         intended = intended or (was_ready and not entries)  # the connection was idle, so the node is not at fault
         if intended or was_ready or not self._connections.open_next_address(node_id, now_ms):
             self._states.disconnected(node_id, reason, now_ms, intended=intended)
         for entry in entries:
             error = DisconnectedError(reason, node=node_id, api=entry.api)
+            error.was_sent = entry is not unwritten
             self._finish(entry, Completion(entry.future, error=error))
         if node_id >= 0 and not intended:
             self.metadata.request_update()  # the node or its partitions may have moved

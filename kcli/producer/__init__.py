@@ -8,6 +8,25 @@ have lingered, one request per leader, and each batch reports an `Outcome` to th
 Threads: none. The producer works only while one of its methods runs, so a batch that lingers is sent by the next call.
 It belongs to one thread. The client (connections, metadata) is the caller's if it was passed in, else the producer's.
 
+**Outcomes of a record.** There are three: stored (the future has a value), not stored (an error), and unknown: an error
+whose `possibly_stored` is True. It is unknown if one attempt left it open, and no later one found out:
+
+| the attempt ended with | the record is |
+|---|---|
+| success; DUPLICATE_SEQUENCE_NUMBER (stored by an earlier attempt) | stored |
+| acks=0: the request was written | sent; nobody knows more, and the future has offset -1 |
+| a connection lost, a time-out, or a malformed answer after the request was written | possibly stored |
+| REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR, UNKNOWN_SERVER_ERROR | possibly stored |
+| NOT_LEADER_OR_FOLLOWER with an offset: the leader appended the batch, then lost the leadership | possibly stored |
+| no connection, or one lost before the request was completely written | not stored |
+| any other error code: the broker refused the batch | not stored |
+| an error before the first attempt (too large, no such topic, no room, no producer id) | not stored |
+
+With enable.idempotence a retry of the producer itself never stores a record twice, and the retry after a lost answer
+finds out whether the record is stored, so an unknown outcome remains only if the time is up. Without it, each retry
+after a doubtful attempt may store the batch once more. A record that the caller sends again is a new record in both
+cases: to send a record that is not stored is always right, to send one that is possibly stored may store it twice.
+
 **Non-obvious**
 
 - One batch per partition is in flight at a time, so order holds over retries, and the next sequence number is known.

@@ -28,13 +28,12 @@ class Accumulator:
     def __init__(self, *, batch_bytes: int, linger_ms: float, delivery_timeout_ms: float) -> None:
         #: Estimated bytes of all records that are neither stored nor failed.
         self.buffered_bytes = 0
-        #: Batches that were taken and neither completed nor requeued.
-        self.in_flight_count = 0
         self._batch_bytes = batch_bytes
         self._linger_ms = linger_ms
         self._delivery_timeout_ms = delivery_timeout_ms
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
-        self._in_flight: set[TopicPartition] = set()
+        # Batches that were taken and neither completed nor requeued.
+        self._in_flight: dict[TopicPartition, ProducerBatch] = {}
         # Smaller batches for topics whose broker refused batches of the configured size.
         self._topic_batch_bytes: dict[str, int] = {}
 
@@ -43,9 +42,14 @@ class Accumulator:
         return f"<Accumulator {waiting} batches waiting, {self.in_flight_count} in flight, {self.buffered_bytes} bytes>"
 
     @property
+    def in_flight_count(self) -> int:
+        """The number of batches that were taken and neither completed nor requeued."""
+        return len(self._in_flight)
+
+    @property
     def is_empty(self) -> bool:
         """No batch waits and none is in flight."""
-        return not self._queues and not self.in_flight_count
+        return not self._queues and not self._in_flight
 
     def append(
         self,
@@ -104,8 +108,7 @@ class Accumulator:
         """Take the first batch of `tp`, which is in flight until `complete` or `requeue`."""
         batch = self._pop(tp)
         batch.closed = True
-        self._in_flight.add(tp)
-        self.in_flight_count += 1
+        self._in_flight[tp] = batch
         return batch
 
     def complete(self, batch: ProducerBatch) -> None:
@@ -139,6 +142,13 @@ class Accumulator:
         """Remove and return all waiting batches; the caller fails them."""
         return self._remove(lambda batch: True)
 
+    def take_in_flight(self) -> list[ProducerBatch]:
+        """Remove and return the batches in flight; the caller fails them and ignores their responses."""
+        batches = list(self._in_flight.values())
+        for batch in batches:
+            self.complete(batch)
+        return batches
+
     def _remove(self, condition: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         removed = []
         for tp in list(self._queues):
@@ -162,8 +172,7 @@ class Accumulator:
         return batch
 
     def _remove_in_flight(self, batch: ProducerBatch) -> None:
-        self._in_flight.remove(batch.tp)
-        self.in_flight_count -= 1
+        del self._in_flight[batch.tp]
 
 
 def _fill(batch: ProducerBatch, records: Sequence[NewRecord], start: int, limit: int) -> int:

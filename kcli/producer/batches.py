@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import KcliError
@@ -35,7 +36,8 @@ class RecordMetadata(NamedTuple):
 class Outcome(NamedTuple):
     """The outcome of `record_count` adjacent records of one batch: stored from `base_offset` on, or `error`.
 
-    `base_offset` -1: unknown. `append_time_ms` -1: the records kept their own timestamps.
+    `base_offset` -1: unknown. `append_time_ms` -1: the records kept their own timestamps. With an `error` the records
+    are not stored; or, if `error.possibly_stored`, it is unknown whether they are.
     """
 
     tp: TopicPartition
@@ -77,6 +79,8 @@ class ProducerBatch:
         self.attempts = 0
         self.retry_at_ms = float("-inf")
         self.last_error: KcliError | None = None
+        #: An attempt has ended in a way that leaves open whether a broker stored the batch.
+        self.may_be_stored = False
         #: Assigned before the first attempt and kept over retries; None without idempotence.
         self.identity: Identity | None = None
         self._segments: list[_Segment] = []
@@ -95,14 +99,23 @@ class ProducerBatch:
             on_outcome(Outcome(self.tp, count, base_offset + first if base_offset >= 0 else -1, append_time_ms))
 
     def failed(self, error: KcliError, record_errors: Mapping[int, KcliError] | None = None) -> None:
-        """Report to all callbacks that the records are not stored, or that this is unknown.
+        """Report to all callbacks that the records are not stored, or, with `may_be_stored`, that this is unknown.
 
         `record_errors` maps the index of a record to its own error, where the broker names it (KIP-467); the other
         records of the batch fail with `error`.
         """
+        own_errors = {index: self._marked(own) for index, own in (record_errors or {}).items()}
+        error = self._marked(error)
         for first, count, on_outcome in self._segments:
-            for run_count, run_error in _runs(first, count, error, record_errors or {}):
+            for run_count, run_error in _runs(first, count, error, own_errors):
                 on_outcome(Outcome(self.tp, run_count, error=run_error))
+
+    def _marked(self, error: KcliError) -> KcliError:
+        """Return the error with its `possibly_stored`; a copy, because the batches of a request share its error."""
+        if self.may_be_stored:
+            error = copy(error)
+            error.possibly_stored = True
+        return error
 
     def split(self) -> tuple[ProducerBatch, ProducerBatch]:
         """Return two batches with half of the records each, without attempts and identity."""
@@ -114,6 +127,7 @@ class ProducerBatch:
         part.records = self.records[start:end]
         part.size_bytes += sum(map(record_bytes, part.records))
         part.closed = True
+        part.may_be_stored = self.may_be_stored
         for first, count, on_outcome in self._segments:
             low, high = max(first, start), min(first + count, end)
             if low < high:

@@ -42,7 +42,9 @@ class Producer:
 
     `send` returns a future. It is done after `flush`, or after enough calls of `poll`; then `future.value()` returns a
     `RecordMetadata` (topic, partition, offset, timestamp_ms) or raises the error of the record: BrokerError for an
-    unknown topic or partition and for a record that is too large, TimeoutExpired after delivery.timeout.ms.
+    unknown topic or partition and for a record that is too large, TimeoutExpired after delivery.timeout.ms. After an
+    error the record is not stored, unless the error's `possibly_stored` is True: then an answer was lost, and the record
+    may be stored or not (`kcli.producer` lists the cases). Sending it again may store it twice.
 
     The records of a partition are stored in the order in which they were sent. With enable.idempotence (the default
     with acks=all) a retry never stores a record twice; without it, a lost response may. There are no transactions.
@@ -172,11 +174,15 @@ class Producer:
             self._poll_once(left_ms, at_once=True)
 
     def close(self, *, flush: bool = True) -> None:
-        """Flush (at most for delivery.timeout.ms) and close the producer's own connections."""
+        """Flush (at most for delivery.timeout.ms) and close the producer's own connections.
+
+        Without `flush` the futures of records without an acknowledgement fail.
+        """
         try:
             if flush:
                 self.flush()
         finally:
+            self._sender.abandon()
             if self._owns_client:
                 self._client.close()
 

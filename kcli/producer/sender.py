@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, ProtocolError, TimeoutExpired
+from kcli.errors import BrokerError, DisconnectedError, IncompleteResponse, KcliError, TimeoutExpired
 from kcli.producer.batches import Identity, ProducerBatch
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcli.protocol.wire import zero_uuid
@@ -40,8 +40,14 @@ _LOST_SEQUENCE = {
     ErrorCode.UNKNOWN_PRODUCER_ID,
     ErrorCode.INVALID_PRODUCER_EPOCH,
 }
-# The leader appended the batch, but too few replicas have it, or they did not confirm it in time.
-_MAY_BE_STORED = {ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT}
+# Codes after which the leader may have the batch: too few replicas have it or confirmed it in time, or the broker failed
+# at an unknown point of the append.
+_MAY_BE_STORED = {
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+}
 
 
 class Sender:
@@ -58,6 +64,7 @@ class Sender:
         self._id_retry_at_ms = float("-inf")
         self._in_flight: dict[int, int] = {}
         self._blocked = False
+        self._abandoned = False
 
     def run(self, *, at_once: bool = False) -> None:
         """Fail expired batches and send those that may be sent; with `at_once`, without waiting for batches to fill."""
@@ -74,6 +81,15 @@ class Sender:
         """Return the time until `run` has work without a response; infinity if only a response can bring work."""
         wait_ms = self._accumulator.next_due_ms(at_once=at_once) - self._client.clock.now_ms()
         return max(wait_ms, _BLOCKED_WAIT_MS if self._blocked else 0.0)
+
+    def abandon(self) -> None:
+        """Fail all batches, and ignore the responses to requests in flight."""
+        self._abandoned = True
+        for batch in self._accumulator.take_in_flight():
+            batch.may_be_stored = True
+            self._fail(batch, _abandoned(batch))
+        for batch in self._accumulator.take_all():
+            self._fail(batch, _abandoned(batch))
 
     # Requests
 
@@ -139,6 +155,8 @@ class Sender:
         self, node: Node, batches: list[ProducerBatch], request: ProduceRequest, future: RequestFuture[Any]
     ) -> None:
         self._in_flight[node.id] -= 1
+        if self._abandoned:
+            return
         if future.error is not None:
             self._client.metadata.request_update(at_once=True)
             for batch in batches:
@@ -147,9 +165,11 @@ class Sender:
             for batch in batches:
                 self._finish_attempt(batch, None)
         else:
-            self._take_response(batches, request, future.value())
+            self._take_response(node, batches, request, future.value())
 
-    def _take_response(self, batches: list[ProducerBatch], request: ProduceRequest, response: ProduceResponse) -> None:
+    def _take_response(
+        self, node: Node, batches: list[ProducerBatch], request: ProduceRequest, response: ProduceResponse
+    ) -> None:
         names = {topic.topic_id: topic.name for topic in request.topic_data}
         results = {
             TopicPartition(topic.name or names.get(topic.topic_id, ""), result.index): result
@@ -160,8 +180,8 @@ class Sender:
         for batch in batches:
             result = results.get(batch.tp)
             if result is None:
-                error = ProtocolError("a Produce response lacks a partition of its request", partition=batch.tp)
-                self._finish_attempt(batch, error)
+                text = f"the response of {node} does not contain {batch.tp}"
+                self._finish_attempt(batch, IncompleteResponse(text, api="Produce"))
             elif result.error_code:
                 self._take_error(batch, result, nodes)
             else:
@@ -187,6 +207,7 @@ class Sender:
     ) -> None:
         """Complete, retry or split a batch; with `at_once` a retry is not delayed."""
         action = action_after(batch, error, max_retries=self._config.retries)
+        batch.may_be_stored = batch.may_be_stored or leaves_doubt(error, -1 if result is None else result.base_offset)
         if action == STORED:
             self._complete(batch, None if error else result)
             return
@@ -196,6 +217,7 @@ class Sender:
             self._accumulator.complete(batch)
             self._fail(batch, error, _record_errors(error, result))
         elif action == SPLIT:
+            self._give_up_sequence(batch)
             self._accumulator.requeue_split(batch)
         else:
             if action == RETRY_RENEWED and self._sequences is not None:
@@ -215,9 +237,12 @@ class Sender:
             batch.stored(result.base_offset, result.log_append_time_ms)
 
     def _fail(self, batch: ProducerBatch, error: KcliError, record_errors: dict[int, KcliError] | None = None) -> None:
-        if self._sequences is not None:
-            self._sequences.failed(batch, surely_not_stored=surely_not_stored(batch, error))
+        self._give_up_sequence(batch)
         batch.failed(error, record_errors)
+
+    def _give_up_sequence(self, batch: ProducerBatch) -> None:
+        if self._sequences is not None:
+            self._sequences.failed(batch)
 
     def _delivery_timeout(self, batch: ProducerBatch) -> KcliError:
         node = self._client.metadata.leader(batch.tp).node
@@ -279,11 +304,24 @@ def action_after(batch: ProducerBatch, error: KcliError | None, *, max_retries: 
     return RETRY if error.retriable else FAILED
 
 
-def surely_not_stored(batch: ProducerBatch, error: KcliError) -> bool:
-    """Return whether no attempt can have stored the batch: there was none, or the broker refused the only one. Pure."""
-    if not isinstance(error, BrokerError):
-        return batch.attempts == 0
-    return batch.attempts <= 1 and error.code not in _MAY_BE_STORED
+def leaves_doubt(error: KcliError | None, base_offset: int = -1) -> bool:
+    """Return whether a broker may have stored a batch although the attempt ended with `error`. Pure.
+
+    `base_offset` is that of the response. A leader that loses its leadership while it waits for replicas answers
+    NOT_LEADER_OR_FOLLOWER with the offset of the records that it has appended, which the new leader may have.
+    """
+    if isinstance(error, BrokerError):
+        moved = error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and base_offset >= 0
+        return moved or error.code in _MAY_BE_STORED
+    if isinstance(error, DisconnectedError):
+        return error.was_sent
+    return isinstance(error, IncompleteResponse)
+
+
+def _abandoned(batch: ProducerBatch) -> KcliError:
+    if batch.may_be_stored:
+        return KcliError("closed before the acknowledgement")
+    return KcliError("closed before they were sent")
 
 
 def _record_errors(error: KcliError, result: PartitionProduceResponse | None) -> dict[int, KcliError]:
@@ -335,7 +373,7 @@ class Sequences:
         if identity is not None and identity[:2] == self._producer:
             self._next_sequences[batch.tp] = (identity.base_sequence + len(batch.records)) % _SEQUENCE_MODULUS
 
-    def failed(self, batch: ProducerBatch, *, surely_not_stored: bool) -> None:
-        """Reuse the sequence numbers of a failed batch if it was `surely_not_stored`, else give up the producer id."""
-        if batch.identity is not None and batch.identity[:2] == self._producer and not surely_not_stored:
+    def failed(self, batch: ProducerBatch) -> None:
+        """Reuse the sequence numbers of a failed batch, unless it may be stored: then give up the producer id."""
+        if batch.identity is not None and batch.identity[:2] == self._producer and batch.may_be_stored:
             self.renew()

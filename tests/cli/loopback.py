@@ -25,7 +25,7 @@ Answer = Callable[[Any], Any]
 
 
 class LoopbackBroker:
-    """Node 1 of a cluster of one. `answers` maps request classes to functions from request to response.
+    """Node 1 of a cluster of one. `answers` maps request classes to functions from request to response (None: none).
 
     ApiVersions is answered with the scripted APIs, in kcli's versions unless `versions` has others, and Metadata with
     `topics`: partition counts by name. `requests` has the received requests, except ApiVersions.
@@ -90,14 +90,16 @@ class LoopbackBroker:
         with suppress(ConnectionError), connection, connection.makefile("rb") as stream:
             while len(head := stream.read(4)) == 4:
                 answer = self._answer(stream.read(struct.unpack(">i", head)[0]))
-                connection.sendall(struct.pack(">i", len(answer)) + answer)
+                if answer is not None:
+                    connection.sendall(struct.pack(">i", len(answer)) + answer)
 
-    def _answer(self, frame: bytes) -> bytes:
+    def _answer(self, frame: bytes) -> bytes | None:
         header, body_at = decode_request_header(frame)
         request = decode(request_type(header.api_key), frame, header.api_version, body_at)
         if not isinstance(request, ApiVersionsRequest):
             self.requests.append(request)
-        return encode_response(self.answers[type(request)](request), header.api_version, header.correlation_id)
+        response = self.answers[type(request)](request)
+        return None if response is None else encode_response(response, header.api_version, header.correlation_id)
 
 
 @contextmanager

@@ -54,7 +54,9 @@ def test_one_overdue_request_per_node_is_returned_and_all_can_be_taken() -> None
         queue.add(each)
     assert queue.next_deadline_ms() == 100
     assert [e.correlation_id for e in queue.overdue(100)] == [2]
-    assert [e.correlation_id for e in queue.take_all(1)] == [1, 2, 3]
+    entries, unwritten = queue.take_all(1)
+    assert [e.correlation_id for e in entries] == [1, 2, 3]
+    assert unwritten is entries[2]
     assert queue.can_send(1)
     assert queue.overdue(899) == []
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 import uuid
+from typing import Any
 
 import pytest
 
 from kcli.client.config import ProducerConfig
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, TimeoutExpired
+from kcli.errors import BrokerError, ConfigError, KcliError, TimeoutExpired
+from kcli.network.memory import MemoryPeer
 from kcli.producer.batches import Outcome, RecordMetadata
 from kcli.producer.producer import Producer
+from kcli.protocol.messages.produce import ProduceResponse
 from kcli.protocol.records.record import NewRecord
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
@@ -238,6 +242,107 @@ def test_records_after_a_failed_batch_that_may_be_stored_are_stored_once() -> No
     producer.send("orders", b"next")
     producer.flush()
     assert cluster.values() == [b"doubtful", b"next"]
+
+
+def failed_after(*faults: Fault, **properties: str | int | bool) -> tuple[KcliError, FakeLog]:
+    """The error of a record whose first attempts end with `faults`, and the later ones with the last of them."""
+    cluster = FakeLog()
+    producer = cluster.producer(request_timeout_ms=1000, delivery_timeout_ms=5000, linger_ms=0, **properties)
+    producer.partitions("orders")
+    cluster.faults = [*faults, *[faults[-1]] * 99]
+    future = producer.send("orders", b"v")
+    producer.flush()
+    assert future.error is not None
+    return future.error, cluster
+
+
+REFUSED, TOO_FEW = Fault(error=ErrorCode.INVALID_RECORD), Fault(error=ErrorCode.NOT_ENOUGH_REPLICAS)
+LOST, UNANSWERED = Fault(stored=True, hang_up=True), Fault(stored=True, silent=True)
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize(
+    ("faults", "possibly_stored"),
+    [
+        ([LOST], True),
+        ([UNANSWERED], True),
+        ([Fault(error=ErrorCode.REQUEST_TIMED_OUT)], True),
+        ([Fault(error=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, stored=True)], True),
+        ([Fault(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, stored=True)], True),
+        ([Fault(error=ErrorCode.KAFKA_STORAGE_ERROR)], True),
+        ([LOST, TOO_FEW], True),
+        ([UNANSWERED, REFUSED], True),
+        ([TOO_FEW], False),
+        ([Fault(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)], False),
+        ([TOO_FEW, REFUSED], False),
+        ([REFUSED], False),
+    ],
+)
+def test_an_error_says_whether_the_record_may_be_stored(
+    faults: list[Fault], possibly_stored: bool, idempotent: bool
+) -> None:
+    error, cluster = failed_after(*faults, enable_idempotence=idempotent)
+    assert error.possibly_stored is possibly_stored
+    assert pickle.loads(pickle.dumps(error)).possibly_stored is possibly_stored
+    assert possibly_stored or cluster.values() == []
+
+
+def test_a_record_that_was_never_sent_completely_is_not_stored() -> None:
+    cluster = FakeLog()
+    producer = cluster.producer(delivery_timeout_ms=40_000)
+    producer.partitions("orders")
+    cluster.selector.refuse("kafka-1:9092")
+    cluster.selector.peers[-1].hang_up()
+    future = producer.send("orders", b"v")
+    producer.flush()
+    assert isinstance(future.error, TimeoutExpired)
+    assert not future.error.possibly_stored
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_a_malformed_answer_is_a_lost_one(idempotent: bool) -> None:
+    """The retry finds the record with idempotence, and stores it again without."""
+    cluster = FakeLog()
+    malformed = [lambda: b"\0\0\0\x7f", lambda: cluster.asked[-1].correlation_id.to_bytes(4, "big")]
+
+    def answer(peer: MemoryPeer, request: Any, version: int) -> Any:
+        response = cluster.produce(peer, request, version)
+        return malformed.pop()() if malformed else response
+
+    cluster.answers[ApiKey.PRODUCE] = answer
+    producer = cluster.producer(enable_idempotence=idempotent)
+    future = producer.send("orders", b"v")
+    producer.flush()
+    assert future.succeeded
+    assert cluster.values() == [b"v"] * (1 if idempotent else 3)
+
+
+def test_an_answer_without_the_partition_is_a_lost_one() -> None:
+    cluster = FakeLog()
+    empty = [ProduceResponse(responses=[])]
+
+    def answer(peer: MemoryPeer, request: Any, version: int) -> Any:
+        response = cluster.produce(peer, request, version)
+        return empty.pop() if empty else response
+
+    cluster.answers[ApiKey.PRODUCE] = answer
+    producer = cluster.producer()
+    future = producer.send("orders", b"v")
+    producer.flush()
+    assert future.value().offset == 0
+    assert cluster.values() == [b"v"]
+
+
+def test_close_without_flush_fails_the_records_without_acknowledgement() -> None:
+    cluster = FakeLog()
+    cluster.faults = [Fault(stored=True, silent=True)]
+    producer = cluster.producer(linger_ms=0)
+    sent = producer.send("orders", b"sent")
+    poll_until(producer, lambda: bool(cluster.batches))
+    waiting = producer.send("orders", b"waiting")
+    producer.close(flush=False)
+    assert [future.error is not None and future.error.possibly_stored for future in (sent, waiting)] == [True, False]
+    assert str(waiting.error) == "closed before they were sent"
 
 
 def test_retries_are_limited_as_configured() -> None:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, DisconnectedError, KcliError, TimeoutExpired, UnsupportedVersion
+from kcli.errors import (
+    BrokerError,
+    DisconnectedError,
+    IncompleteResponse,
+    KcliError,
+    TimeoutExpired,
+    UnsupportedVersion,
+)
 from kcli.producer.batches import Identity, ProducerBatch
-from kcli.producer.sender import Sequences, action_after, surely_not_stored
+from kcli.producer.sender import Sequences, action_after, leaves_doubt
 from kcli.protocol.records.record import NewRecord
 from kcli.structs import TopicPartition
 
@@ -51,19 +58,46 @@ def test_action_after_an_attempt(error: KcliError | None, sent: ProducerBatch, a
     assert action_after(sent, error, max_retries=3) == action
 
 
-def test_a_batch_is_surely_not_stored_only_after_a_refusal_of_its_only_attempt() -> None:
-    refused = BrokerError(ErrorCode.INVALID_RECORD)
-    assert surely_not_stored(batch(attempts=1), refused)
-    assert not surely_not_stored(batch(attempts=2), refused)
-    assert not surely_not_stored(batch(), BrokerError(ErrorCode.REQUEST_TIMED_OUT))
-    assert not surely_not_stored(batch(), DisconnectedError("gone"))
-    assert surely_not_stored(batch(attempts=0), TimeoutExpired("never sent"))
+def unsent() -> DisconnectedError:
+    error = DisconnectedError("refused")
+    error.was_sent = False
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "base_offset", "doubt"),
+    [
+        (None, 5, False),
+        (DisconnectedError("closed before the answer"), -1, True),
+        (unsent(), -1, False),
+        (IncompleteResponse("no answer about the partition"), -1, True),
+        (TimeoutExpired("could not be sent in time"), -1, False),
+        (UnsupportedVersion("no common version"), -1, False),
+        (BrokerError(ErrorCode.REQUEST_TIMED_OUT), -1, True),
+        (BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND), -1, True),
+        (BrokerError(ErrorCode.KAFKA_STORAGE_ERROR), -1, True),
+        (BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR), -1, True),
+        (BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER), -1, False),
+        (BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER), 7, True),
+        (BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS), -1, False),
+        (BrokerError(ErrorCode.INVALID_RECORD), -1, False),
+        (BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED), -1, False),
+    ],
+)
+def test_attempts_after_which_a_batch_may_be_stored(error: KcliError | None, base_offset: int, doubt: bool) -> None:
+    """The table in the docstring of kcli.producer."""
+    assert leaves_doubt(error, base_offset) is doubt
 
 
 def assigned(sequences: Sequences, tp: TopicPartition, records: int = 3) -> ProducerBatch:
     new = batch(records, tp=tp)
     sequences.assign(new)
     return new
+
+
+def doubtful(sent: ProducerBatch) -> ProducerBatch:
+    sent.may_be_stored = True
+    return sent
 
 
 def sequences_with_id() -> Sequences:
@@ -90,9 +124,9 @@ def test_a_retry_keeps_its_identity() -> None:
     assert first.identity == Identity(7, 0, 0)
 
 
-def test_sequence_numbers_of_a_batch_surely_not_stored_are_reused() -> None:
+def test_sequence_numbers_of_a_batch_that_is_not_stored_are_reused() -> None:
     sequences = sequences_with_id()
-    sequences.failed(assigned(sequences, A), surely_not_stored=True)
+    sequences.failed(assigned(sequences, A))
     assert sequences.is_ready
     assert assigned(sequences, A).identity == Identity(7, 0, 0)
 
@@ -100,7 +134,7 @@ def test_sequence_numbers_of_a_batch_surely_not_stored_are_reused() -> None:
 def test_a_failed_batch_that_may_be_stored_ends_the_producer_id() -> None:
     sequences = sequences_with_id()
     other = assigned(sequences, B)
-    sequences.failed(assigned(sequences, A), surely_not_stored=False)
+    sequences.failed(doubtful(assigned(sequences, A)))
     assert not sequences.is_ready
     sequences.begin(8, 0)
     sequences.stored(other)
@@ -111,7 +145,7 @@ def test_a_failed_batch_with_an_older_producer_id_does_not_end_the_new_one() -> 
     sequences = sequences_with_id()
     old = assigned(sequences, A)
     sequences.begin(8, 0)
-    sequences.failed(old, surely_not_stored=False)
+    sequences.failed(doubtful(old))
     assert sequences.is_ready
 
 

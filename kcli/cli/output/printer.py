@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from kcli.cli.output.report import Report
 
 
-def print_report(env: Environment, report: Report, output: str | None) -> None:
+def print_report(env: Environment, report: Report, output: str | None, *, failures_reported: bool = False) -> None:
     """Print the report on standard output; `output` None means a table.
 
-    Failed items are part of the report. If standard output is not a terminal, a line on stderr reports them too.
+    Failed items are part of the report. If standard output is not a terminal, a line on stderr reports them too, unless
+    the caller does that (`failures_reported`).
     Control characters are escaped on a terminal.
     """
     terminal = env.stdout_is_terminal
@@ -34,6 +35,6 @@ def print_report(env: Environment, report: Report, output: str | None) -> None:
         text = as_table(env, report)
     env.stdout.write(text)
     failed = report.errors
-    if failed and not env.stdout_is_terminal:
+    if failed and not env.stdout_is_terminal and not failures_reported:
         more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
         env.report(f"kcli: {' '.join(cell(failed[0]).split())}{more}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from kcli.errors import BrokerError, KcliError
 
@@ -56,7 +56,8 @@ def feed(
             write(splitter.finish())
             if splitter.too_long:
                 tally.read += splitter.too_long
-                tally.fail("too long", f"longer than {longest_bytes:,} bytes (max.request.size)", splitter.too_long)
+                error = KcliError(f"longer than {longest_bytes:,} bytes (max.request.size)")
+                tally.fail(error, splitter.too_long, kind="too long")
     except OSError as error:
         producer.flush()
         raise KcliError(f"cannot read {error.filename or 'the input'}: {error.strerror}") from error
@@ -136,27 +137,45 @@ class Splitter:
         return accepted
 
 
-class WriteTally:
-    """Counts of records read, stored and failed; failures by kind, each with the message of its first failure. Pure."""
+NOT_STORED, POSSIBLY_STORED = "not stored", "possibly stored"
 
-    def __init__(self) -> None:
+
+class Failure(NamedTuple):
+    """Records with the same outcome, NOT_STORED or POSSIBLY_STORED, and the first error of this kind."""
+
+    outcome: str
+    error: KcliError
+    records: int
+
+
+class WriteTally:
+    """Counts of records read, stored and failed; failures by kind, each with its first error. Pure.
+
+    With `acks_0` the records counted as stored are only sent.
+    """
+
+    def __init__(self, *, acks_0: bool = False) -> None:
         self.bytes_read = 0
         self.read = 0
         self.stored_by_partition: dict[TopicPartition, int] = {}
-        self._failures: dict[str, tuple[int, str]] = {}
+        #: The outcome of records without a failure: "sent" with acks=0, because no broker confirms them.
+        self.stored_outcome = "sent" if acks_0 else "stored"
+        self._failures: dict[tuple[str, str], Failure] = {}
 
     def count_outcome(self, outcome: Outcome) -> None:
         """Count an outcome of the producer."""
         if outcome.error is not None:
-            self.fail(_kind(outcome.error), outcome.error.message, outcome.record_count)
+            self.fail(outcome.error, outcome.record_count)
         else:
             stored = self.stored_by_partition.get(outcome.tp, 0)
             self.stored_by_partition[outcome.tp] = stored + outcome.record_count
 
-    def fail(self, kind: str, message: str, records: int = 1) -> None:
-        """Count failed records. The message is kept if it is the first of its kind."""
-        count, first_message = self._failures.get(kind, (0, message))
-        self._failures[kind] = (count + records, first_message)
+    def fail(self, error: KcliError, records: int = 1, *, kind: str = "") -> None:
+        """Count failed records. The error is kept if it is the first of its kind (default: its code or class)."""
+        outcome = POSSIBLY_STORED if error.possibly_stored else NOT_STORED
+        key = outcome, kind or _kind(error)
+        first = self._failures.get(key, Failure(outcome, error, 0))
+        self._failures[key] = first._replace(records=first.records + records)
 
     @property
     def stored(self) -> int:
@@ -164,13 +183,18 @@ class WriteTally:
 
     @property
     def failed(self) -> int:
-        return sum(count for count, _ in self._failures.values())
+        return sum(failure.records for failure in self._failures.values())
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The failures, one for each outcome and kind; the last are records that the producer did not accept."""
+        unsent = self.read - self.stored - self.failed
+        last = [Failure(NOT_STORED, KcliError("not sent"), unsent)] if unsent else []
+        return [*self._failures.values(), *last]
 
     def failure_lines(self) -> list[str]:
-        """Return one line for each kind of failure, and one for records without an outcome."""
-        lines = [f"{_records(count)} not stored: {message}" for count, message in self._failures.values()]
-        unknown = self.read - self.stored - self.failed
-        return [*lines, f"{_records(unknown)} not acknowledged"] if unknown else lines
+        """Return one line for each kind of failure."""
+        return [f"{_records(count)} {outcome}: {error.message}" for outcome, error, count in self.failures]
 
     def summary(self, seconds: float) -> str:
         """Return a line with records, bytes, rates and the number of records per partition."""
@@ -178,7 +202,7 @@ class WriteTally:
         megabytes = self.bytes_read / 1e6
         partitions = ", ".join(f"{tp} {count:,}" for tp, count in sorted(self.stored_by_partition.items()))
         return (
-            f"{_records(self.stored)} stored, {megabytes:,.1f} MB read in {seconds:.2f} s "
+            f"{_records(self.stored)} {self.stored_outcome}, {megabytes:,.1f} MB read in {seconds:.2f} s "
             f"({self.stored / seconds:,.0f} records/s, {megabytes / seconds:,.1f} MB/s)"
             + (f": {partitions}" if partitions else "")
         )

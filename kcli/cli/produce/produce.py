@@ -76,7 +76,13 @@ def run(
     --input jsonl reads the output of `kcli consume --output jsonl`: key, value, headers and timestamp of each line.
 
     When the input pauses, the records read so far are sent at once. A record that is not acknowledged within --timeout
-    has failed. Each kind of failure is reported in one line, and the exit status is 1.
+    has failed. Each kind of failure is reported in one line with its count: "not stored", or "possibly stored" if an
+    answer was lost, so that a broker may have stored the record. Sending a record again that is possibly stored may
+    store it twice; otherwise kcli stores each record once (unless acks or enable.idempotence is changed). With --output
+    json, jsonl, csv, tsv or table the counts of all outcomes are printed.
+
+    Exit status: 0 all stored; 5 all failed records are possibly stored or timed out; 4 all were refused for lack of
+    permission; 1 otherwise.
     """
     from kcli.admin.topics import find_partitions
     from kcli.cli.output.escapes import unescape
@@ -84,16 +90,17 @@ def run(
     from kcli.producer.producer import Producer
 
     config = _config(common, compression, acks)
-    tally = WriteTally()
+    tally = WriteTally(acks_0=config.acks == 0)
     parse = _parser(input, delimiter, key_delimiter, key, header or [], timestamp, empty_as_null, tally)
     with naming("-D"):
         between = unescape("\\n" if delimiter is None else delimiter)
     started_ms = env.clock.now_ms()
     with closing(common.connect(config)) as client:
         find_partitions(client, {topic: None if partition is None else [partition]}, common.deadline_ms())
+        producer = Producer(config, client)
         try:
             feed(
-                Producer(config, client),
+                producer,
                 topic,
                 partition,
                 open_inputs(file or ["-"], env.stdin_bytes),
@@ -104,11 +111,48 @@ def run(
                 wall_ms=env.clock.wall_ms,
             )
         finally:
+            producer.close(flush=False)
             if stats or common.verbose:
                 env.report(f"kcli: {tally.summary((env.clock.now_ms() - started_ms) / 1000)}")
             for line in tally.failure_lines():
                 env.report(f"kcli: {line}")
-    return exit_status.FAILED if tally.failed else exit_status.DONE
+            if common.output_option is not None:
+                _print_outcomes(env, topic, tally, common.output_option)
+    return _status(tally)
+
+
+def _status(tally: WriteTally) -> int:
+    """Return the status of all failures: their common one, else `FAILED`. Possibly stored is incomplete."""
+    from kcli.cli.produce.feed import POSSIBLY_STORED
+
+    statuses = {
+        exit_status.INCOMPLETE if failure.outcome == POSSIBLY_STORED else exit_status.status_of(failure.error)
+        for failure in tally.failures
+    }
+    return exit_status.DONE if not statuses else statuses.pop() if len(statuses) == 1 else exit_status.FAILED
+
+
+def _print_outcomes(env: Environment, topic: str, tally: WriteTally, output: str) -> None:
+    """Print the number of records of each outcome: stored by partition, the others by error."""
+    from kcli.cli.output.printer import print_report
+    from kcli.cli.output.report import Item, Report, error_field
+
+    items: list[Item] = [
+        {"topic": tp.topic, "partition": tp.partition, "outcome": tally.stored_outcome, "records": count}
+        for tp, count in sorted(tally.stored_by_partition.items())
+    ]
+    items += [
+        {
+            "topic": topic,
+            "partition": None,
+            "outcome": failure.outcome.replace(" ", "-"),
+            "records": failure.records,
+            "error": error_field(failure.error),
+        }
+        for failure in tally.failures
+    ]
+    columns = ["topic", "partition", "outcome", "records"]
+    print_report(env, Report("produce", columns, items), output, failures_reported=True)
 
 
 # The length of a line in JSON relative to its record: a byte may be written as \u00ff, besides names and punctuation.

@@ -18,6 +18,8 @@ from base64 import b64decode
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kcli.errors import KcliError
+
 if TYPE_CHECKING:
     from kcli.cli.produce.feed import Parse, WriteTally
     from kcli.protocol.records.record import NewRecord
@@ -81,7 +83,7 @@ def jsonl_parser(headers: Sequence[tuple[str, bytes | None]], timestamp_ms: int 
                 record = record_of_json(segment, now_ms)
             except ValueError as problem:
                 tally.read += 1
-                tally.fail("not JSON", f"line {line_number} is not a record in JSON: {problem}")
+                tally.fail(KcliError(f"line {line_number} is not a record in JSON: {problem}"), kind="not JSON")
                 continue
             if timestamp_ms is not None:
                 record = record._replace(timestamp_ms=timestamp_ms)

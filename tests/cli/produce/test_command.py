@@ -169,7 +169,7 @@ def test_an_unreachable_broker_is_an_error_at_the_timeout() -> None:
 def test_records_without_acknowledgement_fail_at_the_timeout(kafka: Kafka) -> None:
     kafka.log.faults = [Fault(error=19)] * 99
     run = kafka.produce("--timeout", "0.5", stdin=b"x\ny\n")
-    assert run.status == 1
+    assert run.status == 5
     assert "2 records not stored: not acknowledged within 0.5 s" in run.err
     assert "NOT_ENOUGH_REPLICAS" in run.err
 
@@ -259,4 +259,51 @@ def test_an_interrupted_run_reports_the_records_without_acknowledgement(kafka: K
     env = InterruptedEnvironment()
     run = env.result(app.run(["produce", "orders", "-b", kafka.broker.address, "-X", "linger.ms=60000"], env))
     assert run.status == 130
-    assert run.err == "kcli: 2 records not acknowledged\n"
+    assert run.err == "kcli: 2 records not stored: closed before they were sent\n"
+
+
+def test_records_with_lost_answers_are_possibly_stored(kafka: Kafka) -> None:
+    """500 of 500 were in the log, and kcli said "not stored"."""
+    stored = kafka.broker.answers[ProduceRequest]
+    kafka.broker.answers[ProduceRequest] = lambda request: stored(request) and None
+    run = kafka.produce("--timeout", "0.5", "--output", "json", stdin=b"x\n" * 500)
+    assert run.status == 5
+    assert len(kafka.records()) == 500
+    assert run.err.startswith("kcli: 500 records possibly stored: not acknowledged within 0.5 s (delivery.timeout.ms)")
+    (item,) = json.loads(run.out)["items"]
+    assert (item["outcome"], item["records"], item["error"]["code"]) == ("possibly-stored", 500, "TimeoutExpired")
+
+
+def test_the_outcomes_of_all_records_are_printed_as_a_report(kafka: Kafka) -> None:
+    kafka.log.faults = [Fault(error=29), Fault(error=7), Fault(stored=True), Fault(error=87)]
+    argv = ("-X", "batch.size=0", "-X", "retries=0", "--output", "jsonl")
+    run = kafka.produce(*argv, stdin=b"1\n2\n3\n4\n5\n")
+    items = [json.loads(line) for line in run.out.splitlines()]
+    assert [(item["outcome"], item["partition"], item["records"]) for item in items] == [
+        ("stored", 0, 2),
+        ("not-stored", None, 1),
+        ("possibly-stored", None, 1),
+        ("not-stored", None, 1),
+    ]
+    codes = [item["error"]["code"] for item in items[1:]]
+    assert codes == ["TOPIC_AUTHORIZATION_FAILED", "REQUEST_TIMED_OUT", "INVALID_RECORD"]
+    assert run.status == 1
+    assert len(run.err.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "status"),
+    [(29, "not stored", 4), (87, "not stored", 1), (7, "possibly stored", 5), (19, "not stored", 5)],
+)
+def test_the_status_is_that_of_the_only_kind_of_failure(kafka: Kafka, error: int, outcome: str, status: int) -> None:
+    kafka.log.faults = [Fault(error=error)] * 99
+    run = kafka.produce("--timeout", "0.3", stdin=b"x\n")
+    assert run.status == status
+    assert run.err.startswith(f"kcli: 1 record {outcome}: ")
+
+
+def test_records_without_acknowledgement_by_request_are_sent_and_not_stored(kafka: Kafka) -> None:
+    run = kafka.produce("--acks", "0", "--stats", "--output", "jsonl", stdin=b"x\ny\n")
+    assert run.status == 0
+    assert "2 records sent" in run.err
+    assert json.loads(run.out)["outcome"] == "sent"

@@ -73,6 +73,6 @@ def test_the_tally_reports_one_line_per_kind_of_failure() -> None:
     assert tally.failure_lines() == [
         "3 records not stored: INVALID_RECORD: no key",
         "1 record not stored: too late",
-        "2 records not acknowledged",
+        "2 records not stored: not sent",
     ]
     assert tally.summary(2.0).startswith("4 records stored, 0.0 MB read in 2.00 s (2 records/s, ")
