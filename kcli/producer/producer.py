@@ -43,8 +43,8 @@ class Producer:
     `send` returns a future. It is done after `flush`, or after enough calls of `poll`; then `future.value()` returns a
     `RecordMetadata` (topic, partition, offset, timestamp_ms) or raises the error of the record: BrokerError for an
     unknown topic or partition and for a record that is too large, TimeoutExpired after delivery.timeout.ms. After an
-    error the record is not stored, unless the error's `possibly_stored` is True: then an answer was lost, and the record
-    may be stored or not (`kcli.producer` lists the cases). Sending it again may store it twice.
+    error the record is not stored, unless the error's `possibly_stored` is True: then an answer was lost, and it is
+    unknown whether the record is stored (`kcli.producer` lists the cases). Sending it again may store it twice.
 
     The records of a partition are stored in the order in which they were sent. With enable.idempotence (the default
     with acks=all) a retry never stores a record twice; without it, a lost response may. There are no transactions.

@@ -40,8 +40,8 @@ _LOST_SEQUENCE = {
     ErrorCode.UNKNOWN_PRODUCER_ID,
     ErrorCode.INVALID_PRODUCER_EPOCH,
 }
-# Codes after which the leader may have the batch: too few replicas have it or confirmed it in time, or the broker failed
-# at an unknown point of the append.
+# Codes after which the leader may have the batch: too few replicas have it or confirmed it in time, or the broker
+# failed at an unknown point of the append.
 _MAY_BE_STORED = {
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     ErrorCode.REQUEST_TIMED_OUT,
