@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from kcli.spark.java import Java
 from tests.broker_process import BrokerProcess
 from tests.needs import SUMMARY, skip_or_fail
 from tests.real_kafka import Kafka, KafkaNode, KafkaUnavailable, OwnBroker, fetch_jars, locked
@@ -200,9 +199,10 @@ def any_own_kafka(request: pytest.FixtureRequest) -> Callable[..., OwnBroker]:
 
 
 @pytest.fixture
-def java_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check for Java succeeds, also without one: for errors that come after it and before Spark starts."""
-    monkeypatch.setattr("kcli.spark.java.check_java", lambda environ: Java("java", "21.0.1"))
+def without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A PATH without `java`, as on a machine that has only Python."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
 
 
 @pytest.fixture(scope="session")

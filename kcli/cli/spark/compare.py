@@ -101,6 +101,7 @@ def parse_sources(
     """
     from kcli.cli.options import read_properties
     from kcli.cli.spark.options import read_topics
+    from kcli.spark.options import parse_options
 
     first_source = job.source([first])
     if len(first_source.topics) > 1:
@@ -115,7 +116,7 @@ def parse_sources(
         raise ConfigError("both topics are the same; give a second topic, or --bootstrap2")
     sources = _limit_offsets(first_source), _limit_offsets(two)
     for source in sources:
-        source.options()
+        parse_options(source.options())
     return sources
 
 

@@ -113,6 +113,7 @@ class Job:
 
         ConfigError without a required topic, for malformed options, and for options that only a `stream` has.
         """
+        from kcli.spark.options import parse_options
         from kcli.spark.pipelines.source import KafkaSource
 
         if not stream:
@@ -132,7 +133,9 @@ class Job:
             more=self._extra_options,
         )
         self.common.config()  # prints a warning for each unknown property
-        source.options()
+        source_options = source.options(stream=stream)
+        if requested:
+            parse_options(source_options, stream=stream)
         return source
 
 

@@ -1,7 +1,7 @@
 """Run of a Spark command: checks before Spark starts, session, progress, result.
 
-Order of the steps: a dry run ends after the survey; Java and PySpark are checked; brokers are asked for the topics;
-then Spark is started. So a misspelled topic is reported at once.
+Order of the steps: the options are checked; brokers are asked for the topics, and a dry run ends; PySpark and Java are
+checked; then Spark is started. So wrong usage and a misspelled topic are reported at once, also without Java.
 """
 
 from __future__ import annotations
@@ -61,8 +61,7 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """A session; its JVM ends with the context. Spark's errors are raised as KcliErrors.
 
-    `preflight` is called after the checks and before Spark starts; not with --remote, where only the server may reach
-    the brokers.
+    `preflight` is called before everything else; not with --remote, where only the server may reach the brokers.
     """
     import os
 
@@ -70,11 +69,10 @@ def spark_session(
     from kcli.spark.session import check_pyspark
     from kcli.spark.spark_errors import translate_error
 
+    planned = preflight() if cluster.remote is None else None
     check_pyspark()
-    planned = None
     if cluster.remote is None:
         check_java(os.environ)
-        planned = preflight()
     with session_factory(env, common, cluster, 0 if planned is None else planned.records) as start:
         try:
             yield start()

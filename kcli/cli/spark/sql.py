@@ -99,6 +99,7 @@ def run_statements(job: Job, statements: Sequence[Statement], max_rows: int | No
 def source_of(job: Job, general: KafkaSource, relation: Relation) -> KafkaSource:
     """Return the source of a table; arguments in the statement take precedence over options. ConfigError."""
     from kcli.cli.spark.options import end_options, read_topics, start_options
+    from kcli.spark.options import parse_options
 
     if not relation.topics:
         return general._replace(topics={}, start={}, until={})
@@ -106,7 +107,7 @@ def source_of(job: Job, general: KafkaSource, relation: Relation) -> KafkaSource
     start = general.start if relation.start is None else start_options(relation.start, now_ms)
     until = general.until if relation.until is None else end_options(relation.until, now_ms)
     source = general._replace(topics=read_topics(relation.topics), start=start, until=until)
-    source.options(relation.view)
+    parse_options(source.options(relation.view))
     return source
 
 

@@ -95,7 +95,7 @@ def test_targets_from_which_spark_would_lose_records_are_refused(
     assert (done.status, done.err.count("\n"), done.text) == (4, 1, "")
 
 
-@pytest.mark.usefixtures("java_found")
+@pytest.mark.usefixtures("without_java")
 @pytest.mark.parametrize("name", ["part-0.parquet", "dt=2026-01-01/part-0.parquet"])
 def test_a_stream_is_refused_in_a_folder_with_files_of_batches(our_kafka: Kafka, tmp_path: Path, name: str) -> None:
     """Once Spark's list of a stream's files exists, readers ignore all other files."""
@@ -117,7 +117,7 @@ def test_a_stream_is_refused_in_a_folder_with_files_of_batches(our_kafka: Kafka,
     assert outcome()[0] == 3, "files of a batch that was not finished"
 
 
-@pytest.mark.usefixtures("java_found")
+@pytest.mark.usefixtures("without_java")
 @pytest.mark.parametrize("there", [(), ("part-0.parquet",), ("_spark_metadata/8", "part-0.parquet")])
 def test_a_stream_is_refused_in_a_folder_without_its_earlier_batches(tmp_path: Path, there: tuple[str, ...]) -> None:
     """A batch has overwritten them, or it is another folder: Spark's list of files would miss batches, and readers
@@ -141,14 +141,14 @@ def put(path: Path) -> None:
     path.write_text("v1")
 
 
-@pytest.mark.usefixtures("java_found")
+@pytest.mark.usefixtures("without_java")
 def test_an_unknown_topic_is_reported_before_spark_starts(our_kafka: Kafka) -> None:
     done = run_kcli("spark", "export", "no-such-topic", "--to", "x", "-b", our_kafka.bootstrap_servers)
     assert (done.status, done.err.count("\n")) == (3, 1)
     assert "no-such-topic" in done.err
 
 
-@pytest.mark.usefixtures("java_found")
+@pytest.mark.usefixtures("without_java")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -220,10 +220,46 @@ def test_an_old_or_missing_java_is_reported_with_the_cure(tmp_path: Path) -> Non
         check_java({"JAVA_HOME": str(tmp_path / "nowhere")})
 
 
-@pytest.mark.parametrize("package", ["pyspark", "pyarrow"])
-def test_a_missing_package_is_reported_with_the_cure(package: str) -> None:
+@pytest.mark.usefixtures("without_java")
+def test_usage_and_topic_are_checked_before_java(our_kafka: Kafka) -> None:
+    def outcome(topic: str, *more: str) -> tuple[int, str]:
+        done = run_kcli("spark", "skew", topic, "-b", our_kafka.bootstrap_servers, *more)
+        assert done.err.count("\n") == 1, done.err
+        return done.status, done.err
+
+    topic = our_kafka.new_topic()
+    assert outcome("no-such-topic", "--top", "0")[0] == 2
+    status, message = outcome("no-such-topic")
+    assert status == 3
+    assert "no-such-topic" in message
+    status, message = outcome(topic)
+    assert status == 2
+    assert "Spark needs Java, but there is no `java` on the PATH: install a JRE 17 or newer" in message
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("skew", "orders", "-O", "minPartition=3"),
+        ("skew", "orders", "--from", '{"orders": {"x": 1}}'),
+        ("compare", "orders", "other", "--until", "{"),
+        ("sql", "SELECT * FROM batches('orders')", "-O", "minPartitions=none"),
+        ("export", "orders", "--to", "x", "--once", "-O", "maxOffsetsPerTrigger=none"),
+    ],
+)
+def test_source_options_are_checked_before_a_connection_to_a_server(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kcli.spark.session.open_session", lambda **_: pytest.fail("a connection was made"))
+    done = run_kcli("spark", *words, "--remote", "sc://127.0.0.1:1")
+    assert (done.status, done.err.count("\n"), done.text) == (2, 1, "")
+
+
+@pytest.mark.parametrize("package", ["pyspark", "pyarrow", "pandas"])
+def test_a_missing_package_is_reported_with_the_cure(package: str, our_kafka: Kafka) -> None:
     program = f"import sys; sys.modules[{package!r}] = None; from kcli.__main__ import main; sys.exit(main())"
-    command = [sys.executable, "-c", program, "spark", "export", "orders", "--to", "x", "-b", "127.0.0.1:1"]
+    command = [sys.executable, "-c", program, "spark", "skew", our_kafka.new_topic()]
+    command += ["-b", our_kafka.bootstrap_servers]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "KCLI_DEBUG": ""})
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert f"kcli spark needs {package}" in done.stderr

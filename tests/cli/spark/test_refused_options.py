@@ -7,7 +7,7 @@ import pytest
 from tests.cli.fake import run_kcli
 
 
-@pytest.mark.usefixtures("java_found")
+@pytest.mark.usefixtures("without_java")
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -437,7 +437,7 @@ def test_usage_errors_are_one_line_before_spark_starts(tmp_path: Path) -> None:
         assert len(result.err.strip().splitlines()) == 1
 
 
-@pytest.mark.usefixtures("java_found")
+@pytest.mark.usefixtures("without_java")
 def test_missing_topics_and_groups_are_reported_before_spark_starts(our_kafka: Kafka) -> None:
     for words, output in (
         (("sql", "SELECT * FROM topic('not-there')"), "not-there"),
