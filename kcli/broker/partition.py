@@ -14,7 +14,10 @@ from kcli.errors import BrokerError
 from kcli.structs import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kcli.broker.log.log import AppendInfo, Log, LogOffsetMetadata
+    from kcli.broker.log.segment_index import AbortedTransaction
     from kcli.network.file_slice import FileSlice
     from kcli.protocol.primitives import Buffer
 
@@ -36,7 +39,8 @@ class PartitionFetch(NamedTuple):
 class PartitionRead(NamedTuple):
     """The result of reading a partition. With an error, the offsets are -1.
 
-    `start` is the position of the fetch offset in the log. If the reader's log diverges from this one, `diverging` is
+    `start` is the position of the fetch offset in the log. `aborted` are the aborted transactions in the records, for a
+    read_committed consumer. If the reader's log diverges from this one, `diverging` is
     the (epoch, end offset) up to which they agree (KIP-595).
     """
 
@@ -47,6 +51,7 @@ class PartitionRead(NamedTuple):
     records: FileSlice | None = None
     start: LogOffsetMetadata | None = None
     diverging: tuple[int, int] | None = None
+    aborted: Sequence[AbortedTransaction] = ()
 
     @property
     def size(self) -> int:
@@ -127,7 +132,10 @@ class Partition:
             return PartitionRead(ErrorCode.NONE, *offsets, diverging=diverging)
         # If the first batch exceeds the remaining bytes, return nothing, because a part of a batch is useless.
         records = data.records if min_one_message or not data.first_batch_only else None
-        return PartitionRead(ErrorCode.NONE, *offsets, records, data.start)
+        aborted: Sequence[AbortedTransaction] = ()
+        if read_committed and records is not None:
+            aborted = log.aborted_transactions(data.start, len(records))
+        return PartitionRead(ErrorCode.NONE, *offsets, records, data.start, None, aborted)
 
     def bytes_to_read(self, requested: PartitionFetch, start: LogOffsetMetadata, *, read_committed: bool) -> int | None:
         """Return the number of bytes that a delayed fetch would get now; None if it must not wait any longer.

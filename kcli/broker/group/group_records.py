@@ -32,13 +32,12 @@ from kcli.protocol.offsets_topic import (
 )
 from kcli.protocol.records import batch as layout
 from kcli.protocol.records.checksum import crc32c
+from kcli.protocol.records.record import COMMIT_MARKER, control_type
 from kcli.protocol.records.scan import read_pairs
 from kcli.structs import OFFSETS_TOPIC, TopicPartition
 
 KeyAndValue: TypeAlias = "tuple[bytes, bytes | None]"
 Producer: TypeAlias = tuple[int, int]  # partition of __consumer_offsets, producer id
-
-_COMMIT_MARKER = 1  # the type in the key of a control record; 0 is an abort
 
 _UNKNOWN_KINDS = "of unknown kinds"
 _DAMAGED = "that cannot be decoded"
@@ -120,9 +119,10 @@ class Replay:
 
 
 def _is_commit(key: bytes | None) -> bool:
-    if key is None or len(key) < 4:
+    kind = control_type(key)
+    if kind is None:
         raise CorruptRecords("a transaction marker has no type")
-    return int.from_bytes(key[2:4], "big") == _COMMIT_MARKER
+    return kind == COMMIT_MARKER
 
 
 def load_replay(

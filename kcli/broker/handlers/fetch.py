@@ -2,8 +2,7 @@
 
 Incremental fetch sessions are served (KIP-227). The records are never decoded: a response carries ranges of log files.
 
-Deliberately missing: followers, so there is no preferred read replica, and a fetch by a replica is refused (6);
-transactions, so the list of aborted transactions is always empty.
+Deliberately missing: followers, so there is no preferred read replica, and a fetch by a replica is refused (6).
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from kcli.broker.pending import Pending
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -128,13 +128,17 @@ def _row(requested: PartitionFetch, read: PartitionRead, isolation_level: int) -
         "high_watermark": read.high_watermark,
         "last_stable_offset": read.last_stable_offset,
         "log_start_offset": read.log_start_offset,
-        "aborted_transactions": [] if isolation_level == _READ_COMMITTED else None,
+        "aborted_transactions": _aborted(read) if isolation_level == _READ_COMMITTED else None,
         "records": _NO_RECORDS if read.records is None else read.records,
     }
     if read.diverging is not None:
         epoch, end_offset = read.diverging
         data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
     return data
+
+
+def _aborted(read: PartitionRead) -> list[AbortedTransaction]:
+    return [AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in read.aborted]
 
 
 def _error_row(requested: PartitionFetch, read: PartitionRead) -> PartitionData:

@@ -137,7 +137,7 @@ def _load_epochs(
     """Fit the epochs to the log; rebuild them from its batches when the checkpoint is missing."""
     if epochs.latest_epoch < 0:
         for segment in segments:
-            for _, info in _readable(request, segment, start):
+            for info in _readable(request, segment, start):
                 if info.leader_epoch > epochs.latest_epoch:
                     epochs.assign(info.leader_epoch, info.base_offset)
     epochs.truncate_from_end(end)
@@ -151,16 +151,14 @@ def _load_producers(
     offset = producers.load(start, end, request.now_wall_ms)
     if offset < end:
         for segment in segments[segment_number(segments, offset) :]:
-            for position, info in _readable(request, segment, offset):
-                if info.is_control:
-                    info = info._replace(records=segment.file.read_at(position, info.size))
+            for info in _readable(request, segment, offset):
                 producers.update(info)
     producers.delete_stray_snapshots({segment.base_offset for segment in segments})
 
 
-def _readable(request: LoadRequest, segment: LogSegment, offset: int) -> Iterator[tuple[int, BatchInfo]]:
+def _readable(request: LoadRequest, segment: LogSegment, offset: int) -> Iterator[BatchInfo]:
     """Yield the batches of a segment from `offset` on; unreadable ones end the iteration and are reported."""
     try:
-        yield from segment.batches(offset)
+        yield from segment.batches_with_markers(offset)
     except LogDamage as damage:
         request.report(f"{segment.path()} is damaged: {damage}; records from there on cannot be read")

@@ -18,7 +18,8 @@ from kcli.broker.log.loader import LoadRequest, load
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log.producer_state import ProducerStateManager
 from kcli.broker.log.retention import Bounds, segments_to_delete
-from kcli.broker.log.segment import LogSegment
+from kcli.broker.log.segment import TRANSACTION_INDEX, LogSegment
+from kcli.broker.log.segment_index import AbortedTransaction
 from kcli.broker.log.segment_swap import CLEANED, replace_segments
 from kcli.broker.log.segments import (
     LogOffsetMetadata,
@@ -30,6 +31,7 @@ from kcli.broker.log.segments import (
     record_with_largest_timestamp,
     segment_number,
 )
+from kcli.broker.log.transaction_index import TransactionIndex
 from kcli.broker.log.validator import validate_and_assign
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
@@ -69,13 +71,14 @@ class Log:
         self.config = config
         self.epochs = LeaderEpochCache(directory, files)
         self.producers = ProducerStateManager(tp, directory, files)
+        has_files = any(name.endswith(TRANSACTION_INDEX) for name in files.list(directory))
+        self.transactions = TransactionIndex(self.producers, report, has_files=has_files)
         self.segments: list[LogSegment] = []
         self.log_start_offset = self.log_end_offset = self.high_watermark = self.recovery_point = 0
         self.is_closed = False
         self._files = files
         self._report = report
         self._unflushed_since_ms: int | None = None
-        self._has_transactions = False
         self._reported_damage: set[str] = set()
 
     @classmethod
@@ -109,7 +112,6 @@ class Log:
         log.high_watermark = log.log_start_offset
         if log.log_end_offset and not log.size_bytes:
             log.active_segment.establish()
-        log._has_transactions = log.producers.first_unstable_offset is not None
         return log
 
     def __repr__(self) -> str:
@@ -127,10 +129,10 @@ class Log:
     @property
     def last_stable_offset(self) -> int:
         """The offset up to which read_committed consumers can read: all transactions before it have ended."""
-        if not self._has_transactions:
-            return self.high_watermark
         unstable = self.producers.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        if unstable is None:
+            return self.high_watermark
+        return min(max(unstable, self.log_start_offset), self.high_watermark)
 
     @property
     def end_metadata(self) -> LogOffsetMetadata:
@@ -170,8 +172,9 @@ class Log:
         if info.leader_epoch > self.epochs.latest_epoch:
             self.epochs.assign(info.leader_epoch, info.base_offset)
         segment.append(info)
-        self.producers.update(info)
-        self._has_transactions |= info.is_transactional
+        completed = self.producers.update(info)
+        if completed is not None:
+            self.transactions.add(self.segments, completed)
         self.log_end_offset = info.last_offset + 1
         if self._unflushed_since_ms is None:
             self._unflushed_since_ms = now_wall_ms
@@ -182,13 +185,18 @@ class Log:
         """Flush the active segment and start a new one, unless the active one is empty."""
         if not self.segments[-1].size:
             return self.segments[-1]
-        self.segments[-1].seal()
-        self.flush()
-        self.producers.take_snapshot()
+        self._complete_newest()
         segment = self._new_segment(self.log_end_offset, now_wall_ms)
         segment.jitter_ms = _choose_jitter_ms(self.config)
         self.segments.append(segment)
         return segment
+
+    def _complete_newest(self) -> None:
+        """Write the newest segment's indexes and the producers, and flush the log."""
+        self.segments[-1].seal()
+        self.transactions.save(self.segments[-1])
+        self.flush()
+        self.producers.take_snapshot()
 
     def _new_segment(self, base_offset: int, now_wall_ms: int = 0, suffix: str = "") -> LogSegment:
         return LogSegment(
@@ -227,6 +235,7 @@ class Log:
     def advance_high_watermark(self, offset: int) -> None:
         """Move the high watermark up to `offset`; never back, and never beyond the log end offset."""
         self.high_watermark = max(self.high_watermark, min(offset, self.log_end_offset))
+        self.producers.on_high_watermark(self.high_watermark)
 
     def read(self, offset: int, max_bytes: int, *, upto: int, min_one_message: bool) -> LogRead:
         """Return batches from the one with `offset` on: at most `max_bytes`, below offset `upto`, of one segment.
@@ -248,6 +257,24 @@ class Log:
             )  # fmt: skip
         except (LogDamage, CorruptRecords) as damage:
             raise self._damaged(damage) from None
+
+    def aborted_transactions(self, start: LogOffsetMetadata, size: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions that may have records in the `size` bytes from `start` on.
+
+        As in Kafka, the offset index gives the end of this range, so there may be a few more.
+        """
+        if not self.transactions.is_needed:
+            return []
+        number = segment_number(self.segments, start.segment_base_offset)
+        upto = self.segments[number].index.offsets.first_from_position(start.position + size)
+        if upto is None:
+            is_newest = number + 1 == len(self.segments)
+            upto = self.log_end_offset if is_newest else self.segments[number + 1].base_offset
+        return self.aborted_between(start.offset, upto)
+
+    def aborted_between(self, offset: int, upto: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions with records below `upto` and a marker at or after `offset`."""
+        return self.transactions.between(self.segments, offset, upto)
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
         """Return the location of an offset. `BrokerError`: CORRUPT_MESSAGE when the log is damaged there."""
@@ -344,9 +371,7 @@ class Log:
         Slices that are still being sent keep their files open.
         """
         if clean and not self.is_closed:
-            self.segments[-1].seal()
-            self.flush()
-            self.producers.take_snapshot()
+            self._complete_newest()
         self.is_closed = True
         for segment in self.segments:
             segment.release_file()

@@ -1,4 +1,4 @@
-"""Idempotent producers of a partition (KIP-98): their last batches, for the detection of duplicates, and snapshots.
+"""Producers of a partition (KIP-98): their last batches, to detect duplicates, their transactions, and snapshots.
 
 Kafka's ProducerStateManager. The `.snapshot` files are Kafka's ProducerSnapshot messages, version 1.
 """
@@ -15,6 +15,7 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
 from kcli.protocol.records.batch import BatchInfo
 from kcli.protocol.records.checksum import crc32c
+from kcli.protocol.records.record import ABORT_MARKER, COMMIT_MARKER, control_type
 from kcli.protocol.records.scan import iter_records
 from kcli.structs import TopicPartition
 
@@ -45,6 +46,15 @@ class WrittenBatch(NamedTuple):
     timestamp_ms: int
 
 
+class CompletedTransaction(NamedTuple):
+    """A transaction that ended: the offset of its first record, and that of its commit or abort marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
 class ProducerState:
     """One producer: its epoch, its last batches, and the first offset of its open transaction (-1: none)."""
 
@@ -72,7 +82,7 @@ class ProducerStateManager:
     """Producers by id, and the snapshot files of the partition's directory.
 
     Batches below `end_offset` are included. With a snapshot, opening a log does not have to read all of it; without a
-    valid one it does.
+    valid one it does. `has_transactions`: a producer of the newest snapshot or of a later batch used transactions.
     """
 
     def __init__(self, tp: TopicPartition, directory: str, files: Files, *, expiration_ms: int = 86_400_000) -> None:
@@ -81,7 +91,10 @@ class ProducerStateManager:
         self.expiration_ms = expiration_ms
         self.producers: dict[int, ProducerState] = {}
         self.end_offset = 0
+        self.has_transactions = False
         self._files = files
+        self._open: dict[int, int] = {}  # producer by first offset of its open transaction, in order of the offsets
+        self._unreplicated: dict[int, int] = {}  # marker by first offset; markers above the high watermark only
 
     def __repr__(self) -> str:
         return f"<ProducerStateManager {self.tp} {len(self.producers)} producers up to {self.end_offset}>"
@@ -120,26 +133,75 @@ class ProducerStateManager:
             reason = f"the sequence number is {info.base_sequence}, expected {expected}"
             raise BrokerError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason, producer_id=info.producer_id)
 
-    def update(self, info: BatchInfo) -> None:
-        """Add a batch that was appended, or read at the opening of the log (a control batch with all its bytes)."""
-        if info.has_producer:
-            state = self.producers.setdefault(info.producer_id, ProducerState())
-            if info.is_control:
-                _end_transaction(state, info)
-            else:
-                _add_batch(state, info)
+    def update(self, info: BatchInfo) -> CompletedTransaction | None:
+        """Add a batch that was appended, or read at the opening of the log (a control batch with all its bytes).
+
+        Return the transaction that the batch ended, if it is the marker of one that has records.
+        """
         self.end_offset = info.last_offset + 1
+        if not info.has_producer:
+            return None
+        state = self.producers.setdefault(info.producer_id, ProducerState())
+        self.has_transactions |= info.is_transactional
+        if info.is_control:
+            return self._end_transaction(info, state)
+        if info.is_transactional and state.transaction_offset < 0:
+            state.transaction_offset = info.base_offset
+            self._open[info.base_offset] = info.producer_id
+        _add_batch(state, info)
+        return None
+
+    def _end_transaction(self, info: BatchInfo, state: ProducerState) -> CompletedTransaction | None:
+        """Apply a commit or abort marker. An empty batch is the rest of a marker that was compacted."""
+        state.set_epoch(info.producer_epoch)
+        marker = next(iter_records(info.records), None)
+        if marker is None or control_type(marker.key) not in (ABORT_MARKER, COMMIT_MARKER):
+            return None
+        if marker.value is not None and len(marker.value) >= 6:  # a version and the transaction coordinator's epoch
+            state.coordinator_epoch = int.from_bytes(marker.value[2:6], "big", signed=True)
+        state.last_timestamp_ms = marker.timestamp_ms
+        first_offset, state.transaction_offset = state.transaction_offset, -1
+        if self._open.pop(first_offset, None) is None:
+            return None
+        self._unreplicated[first_offset] = info.last_offset
+        is_aborted = control_type(marker.key) == ABORT_MARKER
+        return CompletedTransaction(info.producer_id, first_offset, info.last_offset, is_aborted)
 
     def last_offset_of(self, producer_id: int) -> int | None:
         """Return the offset of the last record of a producer, None when it is unknown."""
         state = self.producers.get(producer_id)
         return state.batches[-1].last_offset if state and state.batches else None
 
+    def has_as_last_batch(self, info: BatchInfo) -> bool:
+        """Return whether a batch is the last one of a known producer: of its records, else of its markers."""
+        state = self.producers.get(info.producer_id)
+        if state is None:
+            return False
+        if state.batches:
+            return state.batches[-1].last_offset == info.last_offset
+        return info.is_control and state.epoch == info.producer_epoch
+
+    @property
+    def first_open_offset(self) -> int | None:
+        """The first offset of the oldest open transaction."""
+        return next(iter(self._open), None)
+
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of the oldest open transaction; read_committed consumers cannot read beyond it."""
-        starts = [state.transaction_offset for state in self.producers.values() if state.transaction_offset >= 0]
-        return min(starts, default=None)
+        """The first offset of the oldest transaction that is open or whose marker is not below the high watermark.
+
+        read_committed consumers cannot read beyond it.
+        """
+        offset = next(iter(self._open), None)
+        if self._unreplicated:
+            ended = min(self._unreplicated)
+            return ended if offset is None else min(ended, offset)
+        return offset
+
+    def on_high_watermark(self, offset: int) -> None:
+        """Release the ended transactions whose markers are below the high watermark."""
+        if self._unreplicated:
+            self._unreplicated = {first: marker for first, marker in self._unreplicated.items() if marker >= offset}
 
     def remove_expired(self, now_wall_ms: int) -> None:
         """Remove producers without an open transaction that wrote nothing for `expiration_ms`."""
@@ -156,22 +218,44 @@ class ProducerStateManager:
 
         Return the offset from which the caller must `update` with the log's batches: the snapshot's or the log start.
         """
-        self.producers.clear()
         for offset in reversed(self.snapshots()):
             if log_start_offset < offset <= log_end_offset:
-                try:
-                    entries = decode_snapshot(self._files.read_bytes(self._path(offset)))
-                except CorruptRecords:
+                entries = self.read_snapshot(offset)
+                if entries is None:
                     self._remove(offset)
                     continue
-                self.producers = {entry.producer_id: _from_entry(entry) for entry in entries}
+                self._restore(entries, offset)
                 self.remove_expired(now_wall_ms)
-                self.end_offset = offset
                 return offset
             if offset > log_end_offset:
                 self._remove(offset)
-        self.end_offset = log_start_offset
+        self._restore([], log_start_offset)
         return log_start_offset
+
+    def at_or_before(self, offset: int) -> ProducerStateManager:
+        """Return the producers at `offset`, or at the newest valid snapshot before it, or none at offset 0."""
+        state = ProducerStateManager(self.tp, self.directory, self._files)
+        for snapshot in reversed(self.snapshots()):
+            entries = self.read_snapshot(snapshot) if snapshot <= offset else None
+            if entries is not None:
+                state._restore(entries, snapshot)
+                break
+        return state
+
+    def read_snapshot(self, offset: int) -> list[ProducerEntry] | None:
+        """Return the producers in the snapshot at `offset`; None if it is missing or damaged."""
+        try:
+            return decode_snapshot(self._files.read_bytes(self._path(offset)))
+        except (FileNotFoundError, CorruptRecords):
+            return None
+
+    def _restore(self, entries: list[ProducerEntry], end_offset: int) -> None:
+        self.producers = {entry.producer_id: _from_entry(entry) for entry in entries}
+        self.end_offset = end_offset
+        self.has_transactions = any(entry.used_transactions for entry in entries)
+        starts = sorted((entry.transaction_offset, entry.producer_id) for entry in entries)
+        self._open = {offset: producer_id for offset, producer_id in starts if offset >= 0}
+        self._unreplicated = {}
 
     def take_snapshot(self) -> None:
         """Write `<end_offset>.snapshot` unless it exists: when a segment is rolled, and at a clean shutdown."""
@@ -218,19 +302,6 @@ def _add_batch(state: ProducerState, info: BatchInfo) -> None:
     written = (info.base_sequence, info.last_sequence, info.base_offset, info.last_offset, info.max_timestamp_ms)
     state.batches.append(WrittenBatch(*written))
     state.last_timestamp_ms = info.max_timestamp_ms
-    if info.is_transactional and state.transaction_offset < 0:
-        state.transaction_offset = info.base_offset
-
-
-def _end_transaction(state: ProducerState, info: BatchInfo) -> None:
-    """Apply a commit or abort marker; its value contains a version and the transaction coordinator's epoch."""
-    state.set_epoch(info.producer_epoch)
-    for marker in iter_records(info.records):
-        if marker.value is not None and len(marker.value) >= 6:
-            state.coordinator_epoch = int.from_bytes(marker.value[2:6], "big", signed=True)
-        state.last_timestamp_ms = marker.timestamp_ms
-        state.transaction_offset = -1
-        break
 
 
 def _to_entry(producer_id: int, state: ProducerState) -> ProducerEntry:
@@ -281,6 +352,11 @@ class ProducerEntry(NamedTuple):
     timestamp_ms: int
     coordinator_epoch: int
     transaction_offset: int
+
+    @property
+    def used_transactions(self) -> bool:
+        """True if the producer has an open transaction or has ended one."""
+        return self.coordinator_epoch >= 0 or self.transaction_offset >= 0
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:

@@ -17,8 +17,11 @@ from kcli.broker.log.segment_index import (
     MAX_RELATIVE_OFFSET,
     NO_TIMESTAMP,
     TIME_ENTRY_BYTES,
+    AbortedTransaction,
     InvalidIndex,
     SegmentIndex,
+    decode_aborted,
+    encode_aborted,
 )
 from kcli.network.file_slice import FileSlice
 from kcli.protocol.records.batch import BatchInfo
@@ -40,6 +43,8 @@ class LogSegment:
     """Batches from `base_offset` on. Existing files are opened and checked at their first use.
 
     `jitter_ms` is subtracted from `segment.ms`. `is_synced`: all bytes of the log file are flushed to the disk.
+    `aborted` are the aborted transactions with markers in this segment, and `stable_at_start` is the first offset of
+    the oldest transaction that was open at its start; both None until `TransactionIndex` loads them.
     """
 
     def __init__(
@@ -62,6 +67,9 @@ class LogSegment:
         self.created_ms = created_ms
         self.jitter_ms = jitter_ms
         self.is_synced = True
+        self.aborted: list[AbortedTransaction] | None = None if size else []
+        self.stable_at_start: int | None = None
+        self._saved_aborted = -1
         self._has_synced_name = size > 0
         self.interval_bytes = index_interval_bytes
         self._suffix = suffix
@@ -186,13 +194,19 @@ class LogSegment:
         self.sync()
 
     def replace_index(self, index: SegmentIndex, size: int) -> None:
-        """Set a rebuilt index, and truncate the file to `size`, the end of the batches in the index."""
+        """Set a rebuilt index, and truncate the file to `size`, the end of the batches in the index.
+
+        The transaction index is removed; it is rebuilt at its first use.
+        """
         if size < self.size:
             self.file.truncate(size)
             self.size = size
         self._index, self._was_index_built = index, True
         self.is_synced = self._has_synced_name = self._are_indexes_saved = False
         self._first_timestamp_ms = None
+        self.aborted, self._saved_aborted = None, -1
+        if self._files.exists(self.path(TRANSACTION_INDEX)):
+            self._files.remove(self.path(TRANSACTION_INDEX))
 
     # ---- reading ----
 
@@ -224,6 +238,42 @@ class LogSegment:
         """Yield (position, batch) from the batch with `offset` on; see `iter_batches`."""
         location = (0, 0) if offset <= self.base_offset else self.locate(offset)
         return iter_batches(self.file, location[0] if location else self.size, self.size, bodies=bodies)
+
+    def batches_with_markers(self, offset: int) -> Iterator[BatchInfo]:
+        """Yield the batches from the one with `offset` on; only control batches are sure to have all their bytes."""
+        for position, info in self.batches(offset):
+            if info.is_control and len(info.records) < info.size:
+                info = info._replace(records=self.file.read_at(position, info.size))
+            yield info
+
+    # ---- transactions ----
+
+    def read_aborted(self) -> list[AbortedTransaction]:
+        """Read the transaction index. FileNotFoundError, or `InvalidIndex` when it does not fit the segment."""
+        data = self._files.read_bytes(self.path(TRANSACTION_INDEX))
+        entries = decode_aborted(data, self.base_offset, self.next_offset)
+        if entries and not self._is_marker(entries[-1]):
+            raise InvalidIndex("it does not match the log")
+        self._saved_aborted = len(entries)
+        return entries
+
+    def _is_marker(self, entry: AbortedTransaction) -> bool:
+        try:
+            info = next(self.batches_with_markers(entry.last_offset), None)
+        except LogDamage:
+            return False
+        return (
+            info is not None
+            and info.is_control
+            and (info.producer_id, info.last_offset) == (entry.producer_id, entry.last_offset)
+        )
+
+    def save_aborted(self, entries: list[AbortedTransaction]) -> None:
+        """Set the aborted transactions, and write and flush the transaction index if it changes."""
+        self.aborted = entries
+        if len(entries) != self._saved_aborted:
+            self._files.write_atomically(self.path(TRANSACTION_INDEX), encode_aborted(entries))
+            self._saved_aborted = len(entries)
 
     # ---- loading the indexes ----
 

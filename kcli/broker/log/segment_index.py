@@ -1,4 +1,5 @@
-"""The indexes of a segment: Kafka's OffsetIndex and TimeIndex, and SegmentIndex, which checks both against the log.
+"""The indexes of a segment: Kafka's OffsetIndex and TimeIndex, SegmentIndex, which checks both against the log, and
+the entries of Kafka's TransactionIndex.
 
 Layout as in Kafka's `.index` (8 bytes: relative offset, position) and `.timeindex` (12 bytes: timestamp, relative
 offset); an offset in either is the last one of its batch. Kafka fills open index files with zeros up to their largest
@@ -13,7 +14,9 @@ import struct
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from kcli.broker.log.file_records import LogDamage, find_batch, iter_batches, next_valid_batch
 from kcli.network.file_slice import SliceableFile
@@ -29,6 +32,8 @@ TIME_ENTRY_BYTES = 12
 NO_TIMESTAMP = -1
 
 _TIME_ENTRY = struct.Struct(">qi")
+_TRANSACTION_ENTRY = struct.Struct(">hqqqq")
+_TRANSACTION_VERSION = 0
 _IS_LITTLE = sys.byteorder == "little"
 
 
@@ -68,6 +73,11 @@ class OffsetIndex:
         relative = offset - self.base_offset
         entry = bisect_right(self._offsets, relative) - 1
         return (self.base_offset + self._offsets[entry], self._positions[entry]) if entry >= 0 else None
+
+    def first_from_position(self, position: int) -> int | None:
+        """Return the last offset of the first indexed batch that starts at `position` or later."""
+        entry = bisect_left(self._positions, position)
+        return self.base_offset + self._offsets[entry] if entry < len(self) else None
 
     def encode(self) -> bytes:
         """Encode the entries as in the file."""
@@ -263,3 +273,40 @@ class SegmentIndex:
         found = next(iter_batches(file, location[0], size), None) if location else None
         if found is None or found[1].base_offset > offset or found[1].max_timestamp_ms != time_ms:
             raise InvalidIndex("the time index does not match the log")
+
+
+class AbortedTransaction(NamedTuple):
+    """An entry of a `.txnindex` file, 34 bytes: version (0), producer id, and three offsets.
+
+    They are the offsets of the first record and of the abort marker, and the last stable offset after the marker.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+def encode_aborted(entries: Sequence[AbortedTransaction]) -> bytes:
+    """Encode the contents of an index file."""
+    return b"".join(_TRANSACTION_ENTRY.pack(_TRANSACTION_VERSION, *entry) for entry in entries)
+
+
+def decode_aborted(data: bytes, base_offset: int, next_offset: int) -> list[AbortedTransaction]:
+    """Decode the index file of a segment with these offsets. `InvalidIndex` for contents that are not valid."""
+    if len(data) % _TRANSACTION_ENTRY.size:
+        raise InvalidIndex(f"its {len(data)} bytes are not a whole number of entries")
+    entries, marker = [], base_offset - 1
+    for version, *numbers in _TRANSACTION_ENTRY.iter_unpack(data):
+        entry = AbortedTransaction(*numbers)
+        if version != _TRANSACTION_VERSION:
+            raise InvalidIndex(f"an entry has the unknown version {version}")
+        if not marker < entry.last_offset < next_offset:
+            raise InvalidIndex(f"the offset {entry.last_offset} is not valid at this position")
+        if not (entry.producer_id >= 0 and 0 <= entry.first_offset < entry.last_offset):
+            raise InvalidIndex(f"the entry for the offset {entry.last_offset} is not valid")
+        if not 0 <= entry.last_stable_offset <= entry.last_offset + 1:
+            raise InvalidIndex(f"the entry for the offset {entry.last_offset} is not valid")
+        marker = entry.last_offset
+        entries.append(entry)
+    return entries

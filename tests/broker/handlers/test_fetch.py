@@ -18,6 +18,7 @@ from kcli.protocol.messages.fetch import (
 )
 from kcli.protocol.records.batch import walk_batches
 from kcli.structs import TopicPartition
+from tests.broker.log.logs import Transactions
 from tests.broker.rig import Answer, Rig, batch
 
 ONE = batch("a")
@@ -155,6 +156,21 @@ class TestReading:
         write(rig)
         row = fetch(rig, ("t", 0, 0), isolation_level=1)
         assert (row.aborted_transactions, batches(row)) == ([], [0])
+
+    def test_read_committed_lists_aborted_transactions_below_the_last_stable_offset(self, rig: Rig) -> None:
+        story = Transactions(rig.partition("t").log)
+        story.write(7, b"a")
+        story.write(8, b"b")
+        story.end(7, commit=False)
+        story.end(8, commit=True)
+        story.write(9, b"c")
+        row = fetch(rig, ("t", 0, 0), isolation_level=1)
+        assert (row.high_watermark, row.last_stable_offset, batches(row)) == (5, 4, [0, 1, 2, 3])
+        assert row.aborted_transactions is not None
+        assert [(one.producer_id, one.first_offset) for one in row.aborted_transactions] == [(7, 0)]
+        assert fetch(rig, ("t", 0, 3), isolation_level=1).aborted_transactions == []
+        uncommitted = fetch(rig, ("t", 0, 0))
+        assert (uncommitted.aborted_transactions, batches(uncommitted)) == (None, [0, 1, 2, 3, 4])
 
     def test_adjacent_partitions_share_a_topic_entry_in_request_order(self, rig: Rig) -> None:
         rig.topic("u")

@@ -119,3 +119,72 @@ class _Bytes:
 
     def read_at(self, position: int, length: int) -> bytes:
         return self._data[position : position + length]
+
+
+class Transactions:
+    """Writes transactions to a log as a broker does, and knows which records are stable and not aborted."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.aborted: list[tuple[int, int]] = []  # producer and first offset, in the order of the markers
+        self._open: dict[int, tuple[int, list[int]]] = {}
+        self._hidden: set[int] = set()
+        self._sequences: dict[int, int] = {}
+
+    def write(self, producer: int | None, *records: bytes, key: bytes | None = None) -> None:
+        """Append a batch of this producer's transaction; None: a batch without a producer."""
+        options: dict[str, Any] = {}
+        if producer is not None:
+            sequence = self._sequences.get(producer, 0)
+            self._sequences[producer] = sequence + len(records)
+            options = {"producer_id": producer, "producer_epoch": 0, "base_sequence": sequence, "transactional": True}
+        info = self._append(batch(*records, key=key, **options))
+        if producer is not None:
+            _, offsets = self._open.setdefault(producer, (info.base_offset, []))
+            offsets += range(info.base_offset, info.last_offset + 1)
+
+    def end(self, producer: int, *, commit: bool) -> None:
+        """Append a commit or abort marker."""
+        self._append(marker(producer, commit=commit))
+        first_offset, offsets = self._open.pop(producer, (-1, []))
+        if not commit and offsets:
+            self.aborted.append((producer, first_offset))
+            self._hidden.update(offsets)
+
+    def _append(self, data: bytearray) -> AppendInfo:
+        info = self.log.append(data, leader_epoch=0, now_wall_ms=NOW, from_client=False)
+        self.log.advance_high_watermark(self.log.log_end_offset)
+        return info
+
+    @property
+    def stable_offset(self) -> int:
+        return min([first for first, _ in self._open.values()], default=self.log.log_end_offset)
+
+    def visible(self, offset: int) -> bool:
+        """True if a read_committed consumer sees a record (not a marker) at this offset."""
+        return offset < self.stable_offset and offset not in self._hidden
+
+
+def marker(producer: int, *, commit: bool) -> bytearray:
+    """Return a commit or abort marker of coordinator epoch 3."""
+    options = {"producer_id": producer, "producer_epoch": 0, "transactional": True, "control": True}
+    return batch(b"\0\0\0\0\0\3", key=b"\0\0\0\1" if commit else b"\0\0\0\0", **options)
+
+
+def scan_committed(log: Log, offset: int | None = None, max_bytes: int = 10_000) -> Iterator[Record]:
+    """Yield the records that a read_committed consumer shows, by the rules of Kafka's consumer, in several fetches."""
+    at = log.log_start_offset if offset is None else offset
+    while at < log.last_stable_offset:
+        read = log.read(at, max_bytes, upto=log.last_stable_offset, min_one_message=True)
+        if read.records is None:
+            return
+        pending = sorted(log.aborted_transactions(read.start, len(read.records)), key=lambda one: one.first_offset)
+        aborting: set[int] = set()
+        for info in whole_batches(bytes(read.records)):
+            while pending and pending[0].first_offset <= info.last_offset:
+                aborting.add(pending.pop(0).producer_id)
+            if info.is_control:
+                aborting.discard(info.producer_id)
+            elif not (info.is_transactional and info.producer_id in aborting):
+                yield from (record for record in iter_records(info.records) if record.offset >= at)
+            at = max(at, info.last_offset + 1)

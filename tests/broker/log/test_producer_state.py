@@ -8,6 +8,7 @@ import pytest
 
 from kcli.broker.files import DiskFiles
 from kcli.broker.log.producer_state import (
+    CompletedTransaction,
     Duplicate,
     ProducerEntry,
     ProducerStateManager,
@@ -58,6 +59,12 @@ def batch(
             transactional=transactional,
         )
     )
+
+
+def marker(offset: int, *, producer: int = 9, epoch: int = 0, is_commit: bool) -> BatchInfo:
+    rows = [NewRecord(b"\0\0\0\1" if is_commit else b"\0\0\0\0", b"\0\0\0\0\0\3", NOW)]
+    options = {"base_offset": offset, "producer_id": producer, "producer_epoch": epoch}
+    return read_batch_info(build_batch(rows, transactional=True, control=True, **options))
 
 
 def refused(producers: ProducerStateManager, info: BatchInfo) -> ErrorCode:
@@ -139,10 +146,47 @@ def test_open_transaction_holds_the_stable_offset_until_its_marker(
     producers.update(batch(12, 2, producer=4000, epoch=3, transactional=True))
     assert producers.first_unstable_offset == 10
     producers.remove_expired(NOW + 2 * DAY)
-    producers.update(read_batch_info(VECTORS["control-commit"]))
+    ended = producers.update(read_batch_info(VECTORS["control-commit"]))
+    assert ended == CompletedTransaction(4000, first_offset=10, last_offset=200, is_aborted=False)
+    assert (producers.first_open_offset, producers.first_unstable_offset) == (None, 10)
+    producers.on_high_watermark(200)
+    assert producers.first_unstable_offset == 10, "a follower may not have the marker"
+    producers.on_high_watermark(201)
     assert producers.first_unstable_offset is None
     assert producers.producers[4000].coordinator_epoch == 11
     assert producers.end_offset == 201
+
+
+def test_oldest_of_several_open_transactions_holds_the_stable_offset(
+    producers: ProducerStateManager, tmp_path: Path
+) -> None:
+    for offset, producer in enumerate((7, 8, 9, 7)):
+        producers.update(batch(offset, 0, producer=producer, transactional=True))
+    producers.take_snapshot()
+    again = ProducerStateManager(TP, str(tmp_path), DiskFiles())
+    again.load(0, 4, NOW)
+    for state in (producers, again):
+        assert state.has_transactions
+        ended = []
+        for offset, producer in enumerate((8, 7, 9, 7), 4):
+            ended.append(state.update(marker(offset, producer=producer, is_commit=producer != 9)))
+            state.on_high_watermark(offset + 1)
+            ended.append(state.first_unstable_offset)
+        assert ended == [
+            *((8, 1, 4, False), 0),
+            *((7, 0, 5, False), 2),
+            *((9, 2, 6, True), None),
+            *(None, None),  # no transaction was open
+        ]
+
+
+def test_empty_control_batch_of_the_cleaner_ends_no_transaction(producers: ProducerStateManager) -> None:
+    producers.update(batch(0, 0, transactional=True))
+    empty = build_batch(
+        [], base_offset=1, last_offset_delta=0, producer_id=9, producer_epoch=0, transactional=True, control=True
+    )
+    assert producers.update(read_batch_info(empty)) is None
+    assert producers.first_unstable_offset == 0
 
 
 def test_snapshot_of_apache_kafka_is_decoded_and_encoded_byte_for_byte() -> None:
