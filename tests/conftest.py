@@ -6,7 +6,6 @@ import fcntl
 import os
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,13 +34,6 @@ settings.load_profile("ci")
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
-
-# A user's machine has none of Python's variables, while containers often set some: PYTHONUNBUFFERED hides what buffers
-# do, and with PYTHONDONTWRITEBYTECODE each process compiles kcli. These two only choose the code and the cache.
-for name in [name for name in os.environ if name.startswith("PYTHON")]:
-    if name not in ("PYTHONPATH", "PYTHONPYCACHEPREFIX"):
-        del os.environ[name]
-sys.dont_write_bytecode = False
 
 # A new broker deletes expired records after this delay. Many tests write old records, so they must come later.
 FIRST_LOOK_S = 0.7

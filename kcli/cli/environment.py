@@ -37,10 +37,13 @@ class Environment:
 
     @classmethod
     def of_process(cls) -> Environment:
-        """Return the environment of this process. Characters that the encoding lacks are escaped."""
+        """Return the environment of this process. Characters that the encoding lacks are escaped.
+
+        Lines are written when they are printed, also into a pipe.
+        """
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="backslashreplace")
+                stream.reconfigure(errors="backslashreplace", line_buffering=True)
         return cls(sys.stdin, sys.stdout, sys.stderr, os.environ)
 
     @property

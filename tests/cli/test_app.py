@@ -267,11 +267,25 @@ def test_width_comes_from_the_environment_else_the_terminal_else_80() -> None:
     assert FakeEnvironment(environ={"COLUMNS": "wide"}).width == 80
 
 
-def test_unencodable_text_is_escaped_in_the_real_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    latin = io.TextIOWrapper(io.BytesIO(), "latin-1")
+@pytest.fixture
+def process_output(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
+    """The bytes that have left `sys.stdout` of a process whose streams are buffered Latin-1."""
+    written = io.BytesIO()
+    latin = io.TextIOWrapper(io.BufferedWriter(written), "latin-1")  # type: ignore[arg-type]
     streams = SimpleNamespace(stdin=io.StringIO(), stdout=latin, stderr=io.TextIOWrapper(io.BytesIO(), "latin-1"))
     monkeypatch.setattr("kcli.cli.environment.sys", streams)
+    return written
+
+
+def test_unencodable_text_is_escaped_in_the_real_process(process_output: io.BytesIO) -> None:
     env = Environment.of_process()
     env.stdout.write("\u20ac")
     env.stdout.flush()
-    assert latin.buffer.getvalue() == b"\\u20ac"  # type: ignore[attr-defined]
+    assert process_output.getvalue() == b"\\u20ac"
+
+
+def test_a_line_leaves_the_real_process_when_it_is_printed(process_output: io.BytesIO) -> None:
+    """Python buffers standard output into a pipe; `kcli demo` and followed reads would be silent for long."""
+    env = Environment.of_process()
+    env.stdout.write("one\ntwo")
+    assert process_output.getvalue() == b"one\ntwo"
