@@ -6,17 +6,18 @@ and aborted records are offsets like others. A range that cannot be read to its 
     the position is before the log start          deleted meanwhile: counted as lost, reading continues at the start
     the position is after the log end, or the     the log was truncated: the partition ends
       log end moves before the end of the range
-    the topic is deleted, or created again        the partition ends
+    the topic is deleted, or created again        the partition ends; partitions of the new topic are not read
     no record for default.api.timeout.ms          the partition ends, unless it waits for new records
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kcli.consumer.coverage import PartitionCoverage, RangeProgress, unresolved
 from kcli.consumer.fetch_loop import FetchLoop
+from kcli.consumer.read_range import EARLIEST as LOG_START
 from kcli.consumer.read_range import LogOffsets, ReadRange, ResolvedRange, resolve_range, times_of
 from kcli.consumer.retry_backoff import RetryState
 from kcli.consumer.subscription import PartitionFailure, SubscriptionState
@@ -39,6 +40,7 @@ MEMORY_BYTES = 32 << 20
 # 1.8 s against 2.5 s), so few partitions are asked for more each.
 BULK_BYTES = 4 << 20
 CHECK_INTERVAL_MS = 1_000.0
+NEW_PARTITION = "added while the topic was read; read from the log start"
 
 
 class RangeReader:
@@ -46,6 +48,10 @@ class RangeReader:
 
     An end after the log end is replaced by the log end, unless `wait_for_end`. `max.poll.records` has no effect: a poll
     returns the records of one response. `decode` makes other columns than records, see `PartitionReader`.
+
+    Of the topics in `follow_new`, partitions that are added later are read too: from their log start, without an end.
+    They are found when the metadata is refreshed, at least every `metadata.max.age.ms`. Without it, exactly the given
+    partitions are read.
     """
 
     def __init__(
@@ -55,11 +61,13 @@ class RangeReader:
         config: ConsumerConfig,
         *,
         wait_for_end: bool = False,
+        follow_new: Collection[str] = (),
         memory_bytes: int = MEMORY_BYTES,
         decode: Decode | None = None,
     ) -> None:
         self._client = client
         self._ranges = dict(ranges)
+        self._follow_new = tuple(follow_new)
         self._config = config
         self._wait_for_end = wait_for_end
         self._isolation = int(config.reads_committed)
@@ -80,6 +88,11 @@ class RangeReader:
     def __repr__(self) -> str:
         return f"<RangeReader open={self._open} of {len(self._ranges)} {self._loop.fetcher!r}>"
 
+    @property
+    def ranges(self) -> Mapping[TopicPartition, ReadRange]:
+        """The ranges as requested, with those of partitions that were added later."""
+        return self._ranges
+
     # --- resolution
 
     def resolve(self, deadline_ms: float) -> Results[TopicPartition, ResolvedRange]:
@@ -89,28 +102,32 @@ class RangeReader:
         """
         from kcli.client.requests import Results
 
-        logs, errors = self._list_log_offsets(deadline_ms)
+        logs, errors = self._list_log_offsets(self._ranges, deadline_ms)
         resolved = {
             tp: resolve_range(self._ranges[tp], log, wait_for_end=self._wait_for_end) for tp, log in logs.items()
         }
         self._unresolved = errors
-        self._progress = {tp: RangeProgress(it) for tp, it in resolved.items()}
         self._topic_ids = {tp.topic: self._client.metadata.topic_id(tp.topic) for tp in resolved}
         self._loop.fetcher.expected_topic_ids = self._topic_ids
-        self._open = len(resolved)
         self._is_resolved = True
-        self._subscription.assign(resolved)
-        for tp, it in resolved.items():
-            self._subscription.seek(tp, it.position)
-            self._subscription.stop_at(tp, it.end)
-        self._take_finished()
+        self._start(resolved)
         if "max.partition.fetch.bytes" not in self._config.given:
             share = BULK_BYTES // max(1, self._open)
             self._loop.fetcher.partition_bytes = max(share, self._config.max_partition_fetch_bytes)
         return Results(resolved, errors)
 
+    def _start(self, resolved: Mapping[TopicPartition, ResolvedRange]) -> None:
+        """Read these ranges in addition to those that are being read."""
+        self._progress.update((tp, RangeProgress(it)) for tp, it in resolved.items())
+        self._open += len(resolved)
+        self._subscription.assign([*self._subscription.partitions(), *resolved])
+        for tp, it in resolved.items():
+            self._subscription.seek(tp, it.position)
+            self._subscription.stop_at(tp, it.end)
+        self._take_finished()
+
     def _list_log_offsets(
-        self, deadline_ms: float
+        self, ranges: Mapping[TopicPartition, ReadRange], deadline_ms: float
     ) -> tuple[dict[TopicPartition, LogOffsets], dict[TopicPartition, KcliError]]:
         from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
 
@@ -124,15 +141,15 @@ class RangeReader:
             errors.update(results.errors)
             return {tp: end.offset for tp, end in results.values.items()}
 
-        starts = ask(dict.fromkeys(self._ranges, EARLIEST))
-        ends = ask(dict.fromkeys(self._ranges, LATEST))
+        starts = ask(dict.fromkeys(ranges, EARLIEST))
+        ends = ask(dict.fromkeys(ranges, LATEST))
         at_time: dict[TopicPartition, dict[int, int]] = {}
-        times = {tp: times_of(requested) for tp, requested in self._ranges.items()}
+        times = {tp: times_of(requested) for tp, requested in ranges.items()}
         for turn in (0, 1):
             timestamps = {tp: its[turn] for tp, its in times.items() if len(its) > turn}
             for tp, offset in ask(timestamps).items():
                 at_time.setdefault(tp, {})[timestamps[tp]] = offset
-        good = [tp for tp in self._ranges if tp not in errors]
+        good = [tp for tp in ranges if tp not in errors]
         return {tp: LogOffsets(starts[tp], ends[tp], at_time.get(tp, {})) for tp in good}, errors
 
     # --- reading
@@ -145,10 +162,11 @@ class RangeReader:
     def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]:
         """Return records of the ranges as soon as there are some.
 
-        An empty list at the timeout or when a range is done.
+        An empty list at the timeout, when a range is done, or when partitions were added.
         """
+        count = len(self._ranges)
         self._check_partitions()
-        if self.done:
+        if self.done or len(self._ranges) > count:
             return []
         began_ms = self._client.clock.now_ms()
         try:
@@ -243,6 +261,7 @@ class RangeReader:
             return
         self._next_check_ms = self._polled_ms + self._check_interval_ms
         self._fail_replaced_topics()
+        self._add_new_partitions()
         receding = []
         for tp, progress in list(self._progress.items()):
             if progress.open:
@@ -272,6 +291,31 @@ class RangeReader:
             if before is not None and now is not None and now != before:
                 for tp in [tp for tp, it in self._progress.items() if it.open and tp.topic == topic]:
                     self._fail(tp, f"topic {topic} was deleted and created again while it was read")
+
+    def _add_new_partitions(self) -> None:
+        """Read the partitions that were added to the topics in `follow_new`.
+
+        A partition that is not available yet is tried again at the next check.
+        """
+        topics = self._client.metadata.cluster.topics
+        new = {
+            tp: ReadRange(LOG_START)
+            for topic in self._follow_new
+            if topic in topics and topics[topic].topic_id == self._topic_ids.get(topic)
+            for tp in (TopicPartition(topic, number) for number in topics[topic].partitions)
+            if tp not in self._ranges
+        }
+        if not new:
+            return
+        try:
+            logs, errors = self._list_log_offsets(new, self._client.clock.now_ms() + CHECK_INTERVAL_MS)
+        except TimeoutExpired:
+            return
+        failed = {tp: it for tp, it in errors.items() if not (it.retriable or isinstance(it, TimeoutExpired))}
+        self._unresolved.update(failed)
+        self._ranges.update((tp, new[tp]) for tp in (*logs, *failed))
+        resolved = {tp: resolve_range(new[tp], log) for tp, log in logs.items()}
+        self._start({tp: it._replace(notes=(NEW_PARTITION,)) for tp, it in resolved.items()})
 
     def _log_end_receded(self, tp: TopicPartition, progress: RangeProgress) -> bool:
         """True if a fetch response shows a log end before an offset that existed when the range was resolved."""

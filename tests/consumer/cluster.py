@@ -145,8 +145,20 @@ class FakeCluster:
             self.logs[TopicPartition(name, number)] = Log(1 + number % len(self.nodes))
         return self.logs[TopicPartition(name, 0)]
 
+    def add_partition(self, name: str) -> Log:
+        """Add a partition to a topic, and return its log."""
+        number = sum(tp.topic == name for tp in self.logs)
+        self.logs[TopicPartition(name, number)] = log = Log(1 + number % len(self.nodes))
+        return log
+
     def delete(self, name: str) -> None:
-        del self.topic_ids[name]
+        """Delete a topic. Fetch sessions keep its id, also after another topic gets its name."""
+        topic_id = self.topic_ids.pop(name)
+        for session in self.sessions.values():
+            session.partitions = {
+                TopicPartition(f"?{topic_id}", tp.partition) if tp.topic == name else tp: it
+                for tp, it in session.partitions.items()
+            }
         self.logs = {tp: log for tp, log in self.logs.items() if tp.topic != name}
 
     def client(self, **properties: Any) -> tuple[ConsumerNetworkClient, ConsumerConfig]:

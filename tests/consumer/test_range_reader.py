@@ -12,7 +12,7 @@ from kcli.consumer.range_reader import RangeReader
 from kcli.consumer.read_range import EARLIEST, LATEST, FromEnd, Offset, ReadRange, Time
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords, KcliError, TimeoutExpired
-from kcli.protocol.messages import fetch
+from kcli.protocol.messages import fetch, list_offsets
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
@@ -23,10 +23,15 @@ ALL = ReadRange(EARLIEST, LATEST)
 
 
 def start(
-    cluster: FakeCluster, ranges: dict[TopicPartition, ReadRange], *, wait_for_end: bool = False, **properties: Any
+    cluster: FakeCluster,
+    ranges: dict[TopicPartition, ReadRange],
+    *,
+    wait_for_end: bool = False,
+    follow_new: tuple[str, ...] = (),
+    **properties: Any,
 ) -> RangeReader:
     client, config = cluster.client(**properties)
-    reader = RangeReader(client, ranges, config, wait_for_end=wait_for_end)
+    reader = RangeReader(client, ranges, config, wait_for_end=wait_for_end, follow_new=follow_new)
     reader.resolve(cluster.clock.now_ms() + 10_000)
     return reader
 
@@ -236,6 +241,89 @@ def test_thousands_of_partitions_are_read() -> None:
     found = read(reader)
     assert {tp.partition for tp in found} == {number for number in range(2_000) if number % 3}
     assert all(it.complete for it in reader.coverage())
+
+
+# --- partitions that are added later
+
+
+def test_a_partition_added_to_a_followed_topic_is_read_from_its_start() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    log.append("before")
+    reader = start(cluster, {T0: ReadRange(LATEST)}, follow_new=("t",), metadata_max_age_ms=2_000)
+    read(reader, polls=2)
+    added = cluster.add_partition("t")
+    added.append("first", "second")
+    log.append("after")
+    assert read(reader, polls=10) == {T0: ["after"], T1: ["first", "second"]}
+    added.append("third")
+    assert read(reader, polls=2) == {T1: ["third"]}
+    assert (coverage(reader, T1).start, coverage(reader, T1).complete, reader.done) == (0, True, False)
+    assert coverage(reader, T1).notes == ("added while the topic was read; read from the log start",)
+    assert reader.ranges == {T0: ReadRange(LATEST), T1: ReadRange(EARLIEST)}
+
+
+def test_a_new_partition_without_a_leader_is_read_as_soon_as_it_has_one() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t")
+    reader = start(cluster, {T0: ReadRange(LATEST)}, follow_new=("t",), metadata_max_age_ms=2_000)
+    added = cluster.add_partition("t")
+    added.append("first")
+    added.leader = -1
+    assert read(reader, polls=10) == {}
+    assert T1 not in reader.ranges
+    added.leader = 1
+    assert read(reader, polls=10) == {T1: ["first"]}
+
+
+def test_a_new_partition_that_may_not_be_read_is_in_the_coverage() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t")
+    reader = start(cluster, {T0: ReadRange(LATEST)}, follow_new=("t",), metadata_max_age_ms=2_000)
+    cluster.add_partition("t")
+    cluster.answer_next(ApiKey.LIST_OFFSETS, refuse_list_offsets)
+    read(reader, polls=10)
+    error = coverage(reader, T1).error
+    assert not reader.done
+    assert isinstance(error, BrokerError)
+    assert error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def refuse_list_offsets(request: Any) -> Any:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    [topic] = request.topics
+    partitions = [
+        list_offsets.ListOffsetsPartitionResponse(partition_index=it.partition_index, error_code=code)
+        for it in topic.partitions
+    ]
+    return list_offsets.ListOffsetsResponse(
+        topics=[list_offsets.ListOffsetsTopicResponse(name=topic.name, partitions=partitions)]
+    )
+
+
+def test_a_new_partition_is_not_read_without_follow_new() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    reader = start(cluster, {T0: ReadRange(LATEST)}, metadata_max_age_ms=2_000)
+    cluster.add_partition("t").append("not asked for")
+    log.append("a")
+    assert read(reader, polls=20) == {T0: ["a"]}
+    assert "t" in cluster.asked(ApiKey.METADATA)[-1].topics[0].name
+    assert set(reader.ranges) == {T0}
+
+
+def test_partitions_of_a_topic_that_was_created_again_are_not_new_ones() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t")
+    reader = start(cluster, {T0: ReadRange(LATEST)}, follow_new=("t",), metadata_max_age_ms=2_000)
+    read(reader, polls=1)
+    cluster.delete("t")
+    cluster.topic("t", partitions=2)
+    for log in cluster.logs.values():
+        log.append("other")
+    assert read(reader) == {}
+    assert reader.done
+    assert coverage(reader).reason == "topic t was deleted and created again while it was read"
 
 
 # --- missing offsets

@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 
-from tests.interop.process import KCLI, ROOT, Finished, kcli, kcli_running
+from tests.interop.process import KCLI, ROOT, Finished, kcli, kcli_running, wait_for_lines
 from tests.real_kafka import Kafka
 
 pytestmark = pytest.mark.slow
@@ -228,6 +228,25 @@ def test_a_follower_prints_at_once_and_stops_quietly_at_ctrl_c(any_kafka: Kafka,
         assert process.wait(20) == 130
     assert b"old" not in out.read_bytes()
     assert out.with_suffix(".stderr").read_text() == ""
+
+
+def test_a_follower_reads_partitions_that_are_added(any_kafka: Kafka, tmp_path: Path) -> None:
+    topic = any_kafka.new_topic(1, prefix="growing")
+    admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
+    out = tmp_path / "out"
+    options = ["-o", "start", "-f", r"%p %s\n", "-X", "metadata.max.age.ms=200", "-b", any_kafka.bootstrap_servers]
+    producer = any_kafka.ordered_producer(linger_ms=0)
+    producer.produce(topic, b"old")
+    assert producer.flush(30) == 0
+    with kcli_running("consume", topic, *options, stdout=out) as process:
+        wait_for_lines(out, 1, process)
+        admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+        producer = any_kafka.ordered_producer()
+        producer.produce(topic, b"new", partition=1)
+        assert producer.flush(30) == 0
+        assert wait_for_lines(out, 2, process) == [b"0 old", b"1 new"]
+        stderr = out.with_suffix(".stderr").read_text()
+        assert f"kcli: {topic} 1: added while the topic was read; read from the log start\n" in stderr
 
 
 def test_an_idle_follower_ends_with_success(mixed: str, any_kafka: Kafka) -> None:

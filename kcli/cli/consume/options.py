@@ -88,6 +88,19 @@ def choose_ranges(
     return ranges
 
 
+def followed_topics(
+    wanted: Mapping[str, list[int] | None], specs: OffsetSpecs, *, exit_at_end: bool = False
+) -> list[str]:
+    """Return the topics of which partitions that are added later are read too.
+
+    These are the topics without partition numbers, if all partitions are read without an end.
+    """
+    is_bounded = exit_at_end or (specs.general is not None and specs.general.end is not None)
+    if is_bounded or specs.names_only_partitions():
+        return []
+    return [topic for topic, numbers in wanted.items() if numbers is None]
+
+
 def parse_offset_specs(texts: Iterable[str], now_ms: int) -> OffsetSpecs:
     """Parse all values of a repeated `-o`, each with one range or several separated by commas.
 

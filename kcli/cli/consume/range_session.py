@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kcli.consumer.read_range import ReadRange
     from kcli.structs import TopicPartition
 
-_FAILURE_INTERVAL_MS = 1000.0
+_REPORT_INTERVAL_MS = 1000.0
 
 
 class PrintOptions(NamedTuple):
@@ -38,7 +38,6 @@ def print_ranges(
     env: Environment,
     client: ConsumerNetworkClient,
     reader: RangeReader,
-    ranges: dict[TopicPartition, ReadRange],
     options: PrintOptions,
     deadline_ms: float,
 ) -> int:
@@ -46,24 +45,22 @@ def print_ranges(
 
     `deadline_ms` is for resolving the ranges.
     """
-    printed = PrintedRecords(ranges)
-    with_table = is_bounded(ranges) and not options.quiet
-    failures = FailureReports(env, reader.coverage, in_table=with_table)
+    printed = PrintedRecords(reader.ranges)
+    with_table = is_bounded(reader.ranges) and not options.quiet
+    partitions = PartitionReports(env, reader.coverage, with_notes=not options.quiet, failures_in_table=with_table)
     try:
         resolved = reader.resolve(deadline_ms).values
         distance = sum(max(0, one.end - one.position) for one in resolved.values() if one.end is not None)
-        if not options.quiet:
-            for note in coverage_report.notes(reader.coverage()):
-                env.report(f"kcli: {note}")
+        partitions.report()
         started_ms = env.clock.now_ms()
-        stop = _print_ranges(env, client, reader, ranges, options, printed, failures, distance)
+        stop = _print_ranges(env, client, reader, options, printed, partitions, distance)
     finally:
         with suppress(WakeupError):  # of Ctrl-C, if no poll has raised it
             reader.close()
-    failures.report()
+    partitions.report()
     coverage = ReadCoverage.of(reader.coverage(), stop, printed.first_unprinted)
     if with_table:
-        env.report(coverage_report.coverage_table(coverage, ranges, printed.counts))
+        env.report(coverage_report.coverage_table(coverage, reader.ranges, printed.counts))
     if options.stats:
         env.report(printed.stats(env.clock.now_ms() - started_ms))
     return coverage_report.read_status(coverage)
@@ -73,10 +70,9 @@ def _print_ranges(
     env: Environment,
     client: ConsumerNetworkClient,
     reader: RangeReader,
-    ranges: dict[TopicPartition, ReadRange],
     options: PrintOptions,
     printed: PrintedRecords,
-    failures: FailureReports,
+    partitions: PartitionReports,
     distance: int,
 ) -> StopReason:
     """Write everything that goes to standard output, of `distance` offsets; return the reason for the end."""
@@ -91,10 +87,10 @@ def _print_ranges(
 
     def after_poll() -> None:
         progress.tick()
-        failures.tick()
+        partitions.tick(len(reader.ranges))
         sink.check()
 
-    shown = _shows_progress(env, ranges, options)
+    shown = _shows_progress(env, reader.ranges, options)
     progress = Progress(env, fraction=fraction, records=lambda: printed.total.records, shown=shown)
     with Interrupt(client.wakeup) as interrupt, progress:
         stop = print_records(
@@ -111,7 +107,7 @@ def _print_ranges(
         )
     env.interrupted = interrupt.requested
     coverage = ReadCoverage.of(reader.coverage(), stop, printed.first_unprinted)
-    sink.write(renderer.end(coverage_report.coverage_items(coverage, ranges, printed.counts)))
+    sink.write(renderer.end(coverage_report.coverage_items(coverage, reader.ranges, printed.counts)))
     return stop
 
 
@@ -120,35 +116,50 @@ def _offsets_passed(reader: RangeReader) -> int:
     return sum(one.position for one in reader.coverage())
 
 
-def _shows_progress(env: Environment, ranges: dict[TopicPartition, ReadRange], options: PrintOptions) -> bool:
+def _shows_progress(env: Environment, ranges: Mapping[TopicPartition, ReadRange], options: PrintOptions) -> bool:
     can_draw = env.stderr_is_terminal and env.environ.get("TERM") != "dumb"
     return can_draw and is_bounded(ranges) and not env.stdout_is_terminal and not options.quiet
 
 
-class FailureReports:
-    """Report each failure of a partition once, while other partitions are still read; nothing if `in_table`."""
+class PartitionReports:
+    """Report each note on a partition and each failure of one once, while other partitions are still read.
+
+    `failures_in_table`: the failures are in the coverage table, and are not reported before it.
+    """
 
     def __init__(
-        self, env: Environment, coverage: Callable[[], Sequence[PartitionCoverage]], *, in_table: bool
+        self,
+        env: Environment,
+        coverage: Callable[[], Sequence[PartitionCoverage]],
+        *,
+        with_notes: bool,
+        failures_in_table: bool,
     ) -> None:
         self._env = env
         self._coverage = coverage
         self._reported: set[tuple[TopicPartition, str]] = set()
-        self._in_table = in_table
+        self._noted: set[TopicPartition] = set()
+        self._with_notes = with_notes
+        self._failures_in_table = failures_in_table
         self._next_ms = 0.0
 
-    def tick(self) -> None:
-        """Report new failures, at most once a second."""
+    def tick(self, partition_count: int) -> None:
+        """Report new partitions at once, and other news at most once a second."""
         now_ms = self._env.clock.now_ms()
-        if now_ms >= self._next_ms:
-            self._next_ms = now_ms + _FAILURE_INTERVAL_MS
+        if now_ms >= self._next_ms or partition_count > len(self._noted):
+            self._next_ms = now_ms + _REPORT_INTERVAL_MS
             self.report()
 
     def report(self) -> None:
-        """Report new failures now."""
-        if self._in_table:
-            return
-        new = [one for one in self._coverage() if (one.tp, one.reason) not in self._reported]
-        self._reported.update((one.tp, one.reason) for one in new)
-        for sentence in coverage_report.failures(new):
+        """Report new notes and failures now."""
+        coverage = self._coverage()
+        sentences = []
+        if self._with_notes:
+            sentences += coverage_report.notes(one for one in coverage if one.tp not in self._noted)
+        self._noted.update(one.tp for one in coverage)
+        if not self._failures_in_table:
+            new = [one for one in coverage if (one.tp, one.reason) not in self._reported]
+            self._reported.update((one.tp, one.reason) for one in new)
+            sentences += coverage_report.failures(new)
+        for sentence in sentences:
             self._env.report(f"kcli: {sentence}")

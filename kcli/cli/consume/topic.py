@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
 
 # With -1 the operating system sizes the receive buffer. Responses of 8 MiB need no more CPU than Kafka's 50 MiB, and
-# several of them fit in memory decoded. Settings of the user take precedence.
-BULK = {"receive.buffer.bytes": "-1", "fetch.max.bytes": str(8 << 20)}
+# several of them fit in memory decoded. A person who follows a topic should not wait for Kafka's 5 minutes until the
+# metadata shows a new partition. Settings of the user take precedence.
+DEFAULTS = {"receive.buffer.bytes": "-1", "fetch.max.bytes": str(8 << 20), "metadata.max.age.ms": "30000"}
 NO_GROUP: Mapping[str, str] = {}
 
 
@@ -131,6 +132,7 @@ def run(
         RenderOptions,
         check_topics,
         choose_ranges,
+        followed_topics,
         make_renderer,
         parse_offset_specs,
         refuse_without_group,
@@ -166,8 +168,9 @@ def run(
         partitions = find_partitions(client, wanted, deadline_ms)
         named = [name for name, numbers in wanted.items() if numbers is not None]
         ranges = choose_ranges(partitions, specs, named, exit_at_end=exit_at_end)
-        reader = RangeReader(client, ranges, config)
-        return print_ranges(env, client, reader, ranges, printing, deadline_ms)
+        follow_new = followed_topics(wanted, specs, exit_at_end=exit_at_end)
+        reader = RangeReader(client, ranges, config, follow_new=follow_new)
+        return print_ranges(env, client, reader, printing, deadline_ms)
 
 
 def _read_as_member(
@@ -211,7 +214,7 @@ def _member_config(
 def _config(common: Common, isolation_level: str | None, group: Mapping[str, str] = NO_GROUP) -> ConsumerConfig:
     from kcli.client.config import ConsumerConfig
 
-    own = {name: value for name, value in BULK.items() if name not in common.properties}
+    own = {name: value for name, value in DEFAULTS.items() if name not in common.properties}
     own.update(group)
     own["default.api.timeout.ms"] = str(round(common.timeout_ms))
     if isolation_level is not None:

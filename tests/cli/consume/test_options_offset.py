@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from kcli.cli.consume.options import choose_ranges, parse_offset_spec, parse_offset_specs
+from kcli.cli.consume.options import choose_ranges, followed_topics, parse_offset_spec, parse_offset_specs
 from kcli.consumer.read_range import EARLIEST, LATEST, FromEnd, FromStart, Offset, ReadRange, Time
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
@@ -205,3 +205,22 @@ def test_an_invalid_range_is_one_sentence(text: str, message: str) -> None:
         parse_offset_specs([text], NOW)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("texts", "exit_at_end", "followed"),
+    [
+        ((), False, ["orders"]),
+        (("start",), False, ["orders"]),
+        (("start", "0=5:9"), False, ["orders"]),
+        (("start:end",), False, []),
+        ((":9",), False, []),
+        (("0=start",), False, []),
+        (("start",), True, []),
+    ],
+)
+def test_added_partitions_are_followed_if_all_partitions_of_a_topic_are(
+    texts: tuple[str, ...], exit_at_end: bool, followed: list[str]
+) -> None:
+    specs = parse_offset_specs(texts, NOW)
+    assert followed_topics({"orders": None, "bills": [0, 1]}, specs, exit_at_end=exit_at_end) == followed
