@@ -90,6 +90,13 @@ class TimeoutExpired(KcliError):
     retriable = True
 
 
+class OutcomeUnknown(KcliError):
+    """A change was sent, its response was lost, and a later look at the cluster did not show whether it was made.
+
+    Evidence: that of the lost response.
+    """
+
+
 class WakeupError(KcliError):
     """Another thread interrupted a poll."""
 

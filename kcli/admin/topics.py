@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kcli.client.requests import Results
-from kcli.client.routing import ask_controller
-from kcli.errors import BrokerError, IncompleteResponse, KcliError, ProtocolError
+from kcli.client.requests import Confirm, Results, fan_out, fan_out_changes, half_deadline
+from kcli.client.routing import locate_controller
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, IncompleteResponse, KcliError, UnsupportedVersion
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -16,7 +18,15 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.metadata import TopicInfo
     from kcli.errors import KcliError
-    from kcli.protocol.messages.delete_topics import DeleteTopicsResponse
+    from kcli.protocol.messages import create_topics as creation
+    from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+    from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+    from kcli.protocol.wire import Request
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_FIRST_DELETION_WITH_IDS = 6
 
 
 class NewTopic(NamedTuple):
@@ -79,33 +89,90 @@ def partition_bounds(
 def create_topics(
     client: ConsumerNetworkClient, topics: Sequence[NewTopic], deadline_ms: float, *, dry_run: bool = False
 ) -> Results[str, CreatedTopic]:
-    """Create topics; with `dry_run` the controller only checks them. Errors are BrokerErrors by name."""
-    from kcli.protocol.messages import create_topics as wire
+    """Create topics; with `dry_run` the controller only checks them.
 
-    request = wire.CreateTopicsRequest(
-        topics=[
-            wire.CreatableTopic(
-                name=topic.name,
-                num_partitions=topic.partitions,
-                replication_factor=topic.replication,
-                configs=[wire.CreatableTopicConfig(name=k, value=v) for k, v in topic.configs.items()],
-            )
-            for topic in topics
-        ],
-        timeout_ms=broker_timeout_ms(client, deadline_ms),
-        validate_only=dry_run,
+    Errors by name are BrokerErrors, and OutcomeUnknown for a lost response to the creation of a topic that is not
+    visible, or that existed before.
+    """
+    wanted = {topic.name: topic for topic in topics}
+    missing_before = set() if dry_run else _missing_topics(client, wanted, deadline_ms)
+
+    def build(names: list[str]) -> creation.CreateTopicsRequest:
+        from kcli.protocol.messages import create_topics as wire
+
+        return wire.CreateTopicsRequest(
+            topics=[
+                wire.CreatableTopic(
+                    name=name,
+                    num_partitions=wanted[name].partitions,
+                    replication_factor=wanted[name].replication,
+                    configs=[wire.CreatableTopicConfig(name=k, value=v) for k, v in wanted[name].configs.items()],
+                )
+                for name in names
+            ],
+            timeout_ms=broker_timeout_ms(client, deadline_ms),
+            validate_only=dry_run,
+        )
+
+    def read(response: creation.CreateTopicsResponse) -> Iterator[tuple[str, CreatedTopic | KcliError]]:
+        for result in response.topics:
+            if result.error_code:
+                yield result.name, _error(result.error_code, result.error_message, result.name)
+            else:
+                topic_id = result.topic_id if result.topic_id.int else None
+                created = CreatedTopic(result.name, topic_id, result.num_partitions, result.replication_factor)
+                yield result.name, created
+
+    def confirm(names: Sequence[str], deadline_ms: float) -> dict[str, CreatedTopic]:
+        found = client.topics_metadata(names, deadline_ms).topics
+        visible = [name for name in names if name in found and not found[name].error]
+        return {name: _as_created(found[name]) for name in visible if name in missing_before}
+
+    return _ask_controller(client, wanted, build, read, None if dry_run else confirm, deadline_ms)
+
+
+def _missing_topics(client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: float) -> set[str]:
+    """Return the topics that do not exist, with one request."""
+    client.metadata.add_topics(names)
+    found = client.ensure_fresh_metadata(deadline_ms).topics
+    client.metadata.drop_topics(names)
+    return {name for name in names if name in found and found[name].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def _as_created(topic: TopicInfo) -> CreatedTopic:
+    replication = min((len(partition.replicas) for partition in topic.partitions.values()), default=-1)
+    return CreatedTopic(topic.name, topic.topic_id, len(topic.partitions), replication)
+
+
+def _ask_controller(
+    client: ConsumerNetworkClient,
+    names: Iterable[str],
+    build: Callable[[list[str]], Request[R]],
+    read: Callable[[R], Iterable[tuple[str, T | KcliError]]],
+    confirm: Confirm[str, T] | None,
+    deadline_ms: float,
+    *,
+    min_version: int | None = None,
+    max_version: int | None = None,
+) -> Results[str, T]:
+    """Send one request for these topics to the controller. Without `confirm` the request changes nothing."""
+    send = fan_out if confirm is None else partial(fan_out_changes, confirm=confirm)
+    return send(
+        client,
+        names,
+        partial(locate_controller, client),
+        lambda _node, node_names: build(node_names),
+        lambda response, _names: read(response),
+        deadline_ms=deadline_ms,
+        retry=_is_of_controller,
+        min_version=min_version,
+        max_version=max_version,
     )
-    response = ask_controller(client, request, deadline_ms)
-    results: Results[str, CreatedTopic] = Results({}, {})
-    for result in response.topics:
-        if result.error_code:
-            results.errors[result.name] = _error(result.error_code, result.error_message, result.name)
-        else:
-            topic_id = result.topic_id if result.topic_id.int else None
-            created = CreatedTopic(result.name, topic_id, result.num_partitions, result.replication_factor)
-            results.values[result.name] = created
-    results.fill_missing((topic.name for topic in topics), "CreateTopics")
-    return results
+
+
+def _is_of_controller(error: KcliError) -> bool:
+    """True for a lost connection and for a moved controller; other error codes are the outcome of a topic."""
+    return error.code == ErrorCode.NOT_CONTROLLER if isinstance(error, BrokerError) else error.retriable
 
 
 def delete_topics(
@@ -116,58 +183,66 @@ def delete_topics(
     With an id and a broker of 2.8 or later the id is sent, so that a topic of the same name that was created meanwhile
     is not deleted.
     """
-    response = _send_deletion(client, topics, deadline_ms)
-    names = {topic_id: name for name, topic_id in topics.items()}
-    results: Results[str, UUID | None] = Results({}, {})
-    for result in response.responses:
-        name = result.name or names.get(result.topic_id, "")
-        if name not in topics:
-            continue
-        if result.error_code:
-            results.errors[name] = _error(result.error_code, result.error_message, name)
-        else:
-            results.values[name] = topics[name]
-    results.fill_missing(topics, "DeleteTopics")
+    by_id = {topic_id: name for name, topic_id in topics.items()}
+
+    def build(names: list[str], *, with_ids: bool) -> DeleteTopicsRequest:
+        from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+        timeout_ms = broker_timeout_ms(client, deadline_ms)
+        if not with_ids:
+            return DeleteTopicsRequest(topic_names=names, timeout_ms=timeout_ms)
+        ids = [(name, topics[name]) for name in names]
+        states = [DeleteTopicState(topic_id=i) if i is not None else DeleteTopicState(name=name) for name, i in ids]
+        return DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
+
+    def read(response: DeleteTopicsResponse) -> Iterator[tuple[str, UUID | KcliError | None]]:
+        for result in response.responses:
+            name = result.name or by_id.get(result.topic_id, "")
+            code = result.error_code
+            yield name, _error(code, result.error_message, name) if code else topics.get(name)
+
+    def confirm(names: Sequence[str], deadline_ms: float) -> dict[str, UUID | None]:
+        found = client.topics_metadata(names, deadline_ms).topics
+        return {name: topics[name] for name in names if name in found and _is_deleted(found[name], topics[name])}
+
+    first = _FIRST_DELETION_WITH_IDS
+    by_ids, by_names = partial(build, with_ids=True), partial(build, with_ids=False)
+    results = _ask_controller(client, topics, by_ids, read, confirm, deadline_ms, min_version=first)
+    if any(isinstance(error, UnsupportedVersion) for error in results.errors.values()):
+        return _ask_controller(client, topics, by_names, read, confirm, deadline_ms, max_version=first - 1)
     return results
 
 
-def _send_deletion(
-    client: ConsumerNetworkClient, topics: Mapping[str, UUID | None], deadline_ms: float
-) -> DeleteTopicsResponse:
-    from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-
-    timeout_ms = broker_timeout_ms(client, deadline_ms)
-    states = [
-        DeleteTopicState(topic_id=topic_id) if topic_id is not None else DeleteTopicState(name=name)
-        for name, topic_id in topics.items()
-    ]
-    try:
-        return ask_controller(client, DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms), deadline_ms)
-    except ProtocolError:  # a broker before 2.8: its version of the request has no ids
-        request = DeleteTopicsRequest(topic_names=list(topics), timeout_ms=timeout_ms)
-        return ask_controller(client, request, deadline_ms)
+def _is_deleted(topic: TopicInfo, topic_id: UUID | None) -> bool:
+    if topic.error:
+        return topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return topic_id is not None and topic.topic_id not in (None, topic_id)
 
 
 def create_partitions(
     client: ConsumerNetworkClient, counts: Mapping[str, int], deadline_ms: float, *, dry_run: bool = False
 ) -> Results[str, int]:
     """Increase topics to these numbers of partitions, which the controller places."""
-    from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 
-    request = CreatePartitionsRequest(
-        topics=[CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in counts.items()],
-        timeout_ms=broker_timeout_ms(client, deadline_ms),
-        validate_only=dry_run,
-    )
-    response = ask_controller(client, request, deadline_ms)
-    results: Results[str, int] = Results()
-    for result in response.results:
-        if result.error_code:
-            results.errors[result.name] = _error(result.error_code, result.error_message, result.name)
-        elif result.name in counts:
-            results.values[result.name] = counts[result.name]
-    results.fill_missing(counts, "CreatePartitions")
-    return results
+    def build(names: list[str]) -> CreatePartitionsRequest:
+        from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+
+        return CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=name, count=counts[name], assignments=None) for name in names],
+            timeout_ms=broker_timeout_ms(client, deadline_ms),
+            validate_only=dry_run,
+        )
+
+    def read(response: CreatePartitionsResponse) -> Iterator[tuple[str, int | KcliError]]:
+        for result in response.results:
+            code = result.error_code
+            yield result.name, _error(code, result.error_message, result.name) if code else counts.get(result.name, 0)
+
+    def confirm(names: Sequence[str], deadline_ms: float) -> dict[str, int]:
+        found = client.topics_metadata(names, deadline_ms).topics
+        return {n: counts[n] for n in names if n in found and len(found[n].partitions) == counts[n]}
+
+    return _ask_controller(client, counts, build, read, None if dry_run else confirm, deadline_ms)
 
 
 def _error(code: int, message: str | None, topic: str) -> BrokerError:
@@ -175,8 +250,11 @@ def _error(code: int, message: str | None, topic: str) -> BrokerError:
 
 
 def broker_timeout_ms(client: ConsumerNetworkClient, deadline_ms: float) -> int:
-    """Return the `timeout_ms` of a request: 90% of the remaining time, so that the broker itself reports a time-out."""
-    remaining_ms = min(deadline_ms - client.clock.now_ms(), client.config.request_timeout_ms)
+    """Return the `timeout_ms` of a change: 90% of the time that `fan_out_changes` waits for the response.
+
+    The broker itself then reports a time-out.
+    """
+    remaining_ms = min(half_deadline(client, deadline_ms) - client.clock.now_ms(), client.config.request_timeout_ms)
     return max(1, int(remaining_ms * 0.9))
 
 
@@ -244,9 +322,6 @@ def find_partitions(
 
 def _no_topics(client: ConsumerNetworkClient, bad: Sequence[TopicInfo], deadline_ms: float) -> Exception:
     """Return one error for unusable topics: the first that is not merely unknown, else all unknown ones."""
-    from kcli.error_codes import ErrorCode
-    from kcli.errors import BrokerError, KcliError
-
     for topic in bad:
         if topic.error not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
             return BrokerError(topic.error, topic=topic.name)

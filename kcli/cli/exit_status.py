@@ -10,8 +10,8 @@
 |   | | INVALID_TOPIC_EXCEPTION (not a valid topic name); `NotFound` |
 | 4 | refused, by a broker or by kcli itself | *_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use, |
 |   | | `Refused` |
-| 5 | incomplete, or timed out; also: no broker is reachable | `TimeoutExpired`, `DisconnectedError`, |
-|   | | `IncompleteResponse`, REQUEST_TIMED_OUT |
+| 5 | incomplete, or timed out; also: no broker is reachable; | `TimeoutExpired`, `DisconnectedError`, |
+|   | the outcome of a change is unknown | `IncompleteResponse`, `OutcomeUnknown`, REQUEST_TIMED_OUT |
 | 6 | a threshold was exceeded | |
 | 130 | interrupted | |
 """
@@ -25,6 +25,7 @@ from kcli.errors import (
     DisconnectedError,
     IncompleteResponse,
     NotFound,
+    OutcomeUnknown,
     Refused,
     TimeoutExpired,
 )
@@ -76,7 +77,7 @@ def status_of(error: BaseException) -> int:
         return NOT_FOUND
     if isinstance(error, Refused):
         return REFUSED
-    if isinstance(error, TimeoutExpired | DisconnectedError | IncompleteResponse):
+    if isinstance(error, TimeoutExpired | DisconnectedError | IncompleteResponse | OutcomeUnknown):
         return INCOMPLETE
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED

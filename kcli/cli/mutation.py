@@ -4,7 +4,7 @@
 |---|---|
 | 0 | everything is done; without --execute: it would be |
 | 1, 3, 4, 5 | without --execute, or if a row is refused: nothing is done, and this is the reason |
-|   | with --execute: the rows with an ERROR failed, the others are done |
+|   | with --execute: the rows with an ERROR failed, or may be done if their status is unknown; the others are done |
 
 The commands that move committed offsets follow the same contract in `kcli.cli.offsets.run_plan`.
 """
@@ -83,7 +83,7 @@ class Mutation(NamedTuple):
         failed: "Mapping[str, KcliError]",
     ) -> None:
         from kcli.cli.output.printer import print_report
-        from kcli.cli.output.report import Report, error_field
+        from kcli.cli.output.report import Report, error_field, failure_status
 
         items = []
         for row in plan:
@@ -91,7 +91,7 @@ class Mutation(NamedTuple):
             if row.name in skipped:
                 items.append(row.item("missing"))
             elif error is not None:
-                items.append({**row.item("failed"), "error": error_field(error)})
+                items.append({**row.item(failure_status(error)), "error": error_field(error)})
             else:
                 items.append(row.item(status))
         print_report(env, Report(self.kind, self.columns, items), common.output)

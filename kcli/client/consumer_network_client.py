@@ -261,6 +261,18 @@ class ConsumerNetworkClient:
             raise self.timed_out(awaited or future.label, node)
         return future.value()
 
+    def give_up(self, future: RequestFuture[Any], node: Node) -> bool:
+        """Never send the request of a pending future; if it was sent, close its connection. Return whether it was sent.
+
+        A broker answers in order, so that a later request on that connection would wait for the response.
+        """
+        with self._lock:
+            self._unsent.sort_in()
+            if self._unsent.take(future) is not None:
+                return False
+            self._network.disconnect(node.id, f"no response to {future.label} in time")
+            return True
+
     def sleep(self, timeout_ms: float) -> None:
         """Drive the network for `timeout_ms`."""
         self.poll(until=RequestFuture(), timeout_ms=timeout_ms)

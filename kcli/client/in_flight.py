@@ -182,6 +182,17 @@ class UnsentRequests:
         """Remove and return the requests to one node."""
         return list(self._queues.pop(node_id, ()))
 
+    def take(self, future: RequestFuture[Any]) -> Unsent | None:
+        """Remove and return the request of this future; None if it is not here."""
+        for node_id, queue in self._queues.items():
+            for entry in queue:
+                if entry.future is future:
+                    queue.remove(entry)
+                    if not queue:
+                        del self._queues[node_id]
+                    return entry
+        return None
+
     def take_expired(self, now_ms: float) -> list[Unsent]:
         """Remove and return the requests whose deadline passed."""
         expired = [entry for queue in self._queues.values() for entry in queue if entry.deadline_ms <= now_ms]

@@ -2,7 +2,8 @@
 
 `fan_out` is the only fan-out of the project. Its caller supplies the location of each key (see `routing`), the request
 for a node's keys, and the outcomes in a response. A failure that concerns one key (a partition, a group, a node) is an
-error in `Results.errors`; an exception means that no request could be sent at all.
+error in `Results.errors`; an exception means that no request could be sent at all. `fan_out_changes` is for requests
+that change something: if a response is lost, it looks whether the change was made before it sends the request again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.request_future import RequestFuture
-from kcli.errors import BrokerError, DisconnectedError, IncompleteResponse, KcliError, WakeupError
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, DisconnectedError, IncompleteResponse, KcliError, OutcomeUnknown, WakeupError
 from kcli.protocol.wire import Request
 from kcli.structs import Node
 
@@ -69,6 +71,12 @@ class Located(Generic[K]):
 Locate = Callable[[Sequence[K], Mapping[K, KcliError], float], "Located[K]"]
 #: (response, requested keys) -> the value or the error of each key.
 Read = Callable[[R, Sequence[K]], "Iterable[tuple[K, T | KcliError]]"]
+#: (keys whose change may have been made, deadline) -> the value of each key whose change is visible in the cluster.
+Confirm = Callable[[Sequence[K], float], Mapping[K, T]]
+
+#: Error codes after which a change may still have been made: replicas did not confirm the coordinator's or controller's
+#: write in time. A group coordinator responds with COORDINATOR_NOT_AVAILABLE in that case.
+_OPEN_CODES = {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE}
 
 
 def is_retriable(error: KcliError) -> bool:
@@ -87,10 +95,12 @@ def fan_out(
     retry: Callable[[KcliError], bool] = is_retriable,
     min_version: int | None = None,
     max_version: int | None = None,
+    change: bool = False,
 ) -> Results[K, T]:
     """Send one request to each node, side by side. Repeat for keys whose error is to be retried, until the deadline.
 
     An exception of `locate` is raised in the first attempt, when there are no results yet; later it ends the retries.
+    `change`: a request that was sent and has no response is not repeated; at the deadline it is given up.
     """
     results: Results[K, T] = Results()
     pending: list[K] = list(dict.fromkeys(keys))
@@ -113,8 +123,8 @@ def fan_out(
             for node, node_keys in located.requests
         ]
         for node, node_keys, future in sent:
-            for key, outcome in _outcomes(client, node, node_keys, future, read, deadline_ms).items():
-                if isinstance(outcome, KcliError) and retry(outcome):
+            for key, outcome in _outcomes(client, node, node_keys, future, read, deadline_ms, change).items():
+                if isinstance(outcome, KcliError) and retry(outcome) and not (change and _is_unanswered(outcome)):
                     failures[key] = outcome
                 else:
                     results.put(key, outcome)
@@ -132,11 +142,14 @@ def _outcomes(
     future: RequestFuture[R],
     read: Read[R, K, T],
     deadline_ms: float,
+    give_up: bool,
 ) -> dict[K, T | KcliError]:
     """The outcome of each key of one request; an error of the whole request is the error of each key."""
     try:
         outcomes = dict(read(client.wait(future, deadline_ms, node=node), keys))
     except KcliError as error:
+        if give_up and not future.done and client.give_up(future, node):
+            error = DisconnectedError(error.message, **error.evidence)
         return dict.fromkeys(keys, cast("T | KcliError", error))
     return {key: outcomes[key] if key in outcomes else _missing_key(node, key) for key in keys}
 
@@ -154,6 +167,91 @@ def _final_error(client: ConsumerNetworkClient, error: KcliError) -> KcliError:
         awaited = error.evidence.get("api", "a response")
         return client.timed_out(awaited, client.metadata.cluster.nodes.get(node_id), error)
     return error
+
+
+def fan_out_changes(
+    client: ConsumerNetworkClient,
+    keys: Iterable[K],
+    locate: Locate[K],
+    build: Callable[[Node, list[K]], Request[R]],
+    read: Read[R, K, T],
+    confirm: Confirm[K, T],
+    deadline_ms: float,
+    *,
+    retry: Callable[[KcliError], bool] = is_retriable,
+    min_version: int | None = None,
+    max_version: int | None = None,
+) -> Results[K, T]:
+    """Send requests that change something, like `fan_out`, and report the outcome of each key as it is in the cluster.
+
+    After a lost response `confirm` looks which changes are visible, and only the others are sent again. Each step has
+    half of the remaining time. Errors of keys: OutcomeUnknown if a request was sent, has no response, and no change is
+    visible at the deadline; all other errors mean that the change was not made.
+    """
+    results: Results[K, T] = Results()
+    pending = list(dict.fromkeys(keys))
+    errors: dict[K, KcliError] = {}
+    unanswered: dict[K, KcliError] = {}
+
+    def locate_again(keys: Sequence[K], failures: Mapping[K, KcliError], until_ms: float) -> Located[K]:
+        return locate(keys, failures or {key: errors[key] for key in keys if key in errors}, until_ms)
+
+    for attempt in client.attempts(deadline_ms) if pending else ():
+        try:
+            step = fan_out(
+                client,
+                pending,
+                locate_again,
+                build,
+                read,
+                half_deadline(client, deadline_ms),
+                retry=retry,
+                min_version=min_version,
+                max_version=max_version,
+                change=True,
+            )
+        except KcliError as error:
+            if attempt == 0 or isinstance(error, WakeupError):
+                raise
+            step = Results(errors=dict.fromkeys(pending, error))
+        results.values.update(step.values)
+        errors = step.errors
+        unanswered |= {key: error for key, error in errors.items() if _may_be_done(error)}
+        doubtful = [key for key in errors if key in unanswered]
+        confirmed = _confirmed(confirm, doubtful, half_deadline(client, deadline_ms)) if doubtful else {}
+        results.values.update(confirmed)
+        errors = {key: error for key, error in errors.items() if key not in confirmed}
+        pending = [key for key, error in errors.items() if _may_be_done(error) or retry(error)]
+        results.errors.update({key: error for key, error in errors.items() if key not in pending})
+        if not pending:
+            break
+    for key in pending:
+        results.errors[key] = _unknown(unanswered[key]) if key in unanswered else errors[key]
+    return results
+
+
+def _confirmed(confirm: Confirm[K, T], keys: Sequence[K], deadline_ms: float) -> Mapping[K, T]:
+    try:
+        return confirm(keys, deadline_ms)
+    except WakeupError:
+        raise
+    except KcliError:  # no broker can be asked now
+        return {}
+
+
+def _is_unanswered(error: KcliError) -> bool:
+    """True if the request was sent and has no usable response."""
+    return isinstance(error, IncompleteResponse) or (isinstance(error, DisconnectedError) and error.was_sent)
+
+
+def _may_be_done(error: KcliError) -> bool:
+    return _is_unanswered(error) or (isinstance(error, BrokerError) and error.code in _OPEN_CODES)
+
+
+def _unknown(error: KcliError) -> OutcomeUnknown:
+    """The error of a change without a response that is not visible at the deadline."""
+    message = f"unknown whether the change was made: {error.message}"
+    return OutcomeUnknown(message, **{k: v for k, v in error.evidence.items() if k != "awaited"})
 
 
 def ask_nodes(

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.metadata import Cluster
-from kcli.client.requests import Located, Results, ask_any, ask_node, error_codes_in, fan_out
+from kcli.client.requests import (
+    Confirm,
+    Located,
+    Results,
+    ask_any,
+    ask_node,
+    error_codes_in,
+    fan_out,
+    fan_out_changes,
+)
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, UnsupportedVersion
 from kcli.protocol.wire import Request
 from kcli.structs import Node, TopicPartition
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -32,29 +42,20 @@ def all_brokers(client: ConsumerNetworkClient, deadline_ms: float) -> list[Node]
     return sorted(client.topics_metadata([], deadline_ms).nodes.values())
 
 
-def ask_controller(
-    client: ConsumerNetworkClient,
-    request: Request[R],
-    deadline_ms: float,
-    *,
-    codes: Callable[[R], Iterable[int]] | None = None,
-) -> R:
-    """Return the response of the controller; after NOT_CONTROLLER, of the new one.
-
-    `codes` extracts the error codes of a response; by default `error_codes_in`. At the deadline NOT_CONTROLLER is
-    returned in the response.
-    """
-    for attempt in client.attempts(deadline_ms):
-        if attempt or client.metadata.cluster.controller is None:
-            client.ensure_fresh_metadata(deadline_ms)
-        controller = client.metadata.cluster.controller
-        if controller is None:
-            response = ask_any(client, request, deadline_ms)
+def locate_controller(
+    client: ConsumerNetworkClient, keys: Sequence[K], failures: Mapping[K, KcliError], deadline_ms: float
+) -> Located[K]:
+    """Send all keys to the controller, with fresh metadata after a failure; without a controller, to any node."""
+    if failures or client.metadata.cluster.controller is None:
+        client.ensure_fresh_metadata(deadline_ms)
+    node = client.metadata.cluster.controller or client.least_loaded_node()
+    located: Located[K] = Located()
+    for key in keys:
+        if node is None:
+            located.unavailable[key] = BrokerError(ErrorCode.BROKER_NOT_AVAILABLE)
         else:
-            response = ask_node(client, controller, request, deadline_ms)
-        if ErrorCode.NOT_CONTROLLER not in (codes or error_codes_in)(response):
-            break
-    return response
+            located.add(node, key)
+    return located
 
 
 # Leaders
@@ -163,25 +164,43 @@ class Coordinators:
         max_version: int | None = None,
     ) -> Results[str, T]:
         """Send one request to each coordinator of these keys, as `fan_out` does."""
-
-        def locate(pending: Sequence[str], failures: Mapping[str, KcliError], deadline_ms: float) -> Located[str]:
-            coordinators = self.locate(pending, failures, deadline_ms)
-            located: Located[str] = Located()
-            located.absent = coordinators.errors
-            for key, node in coordinators.values.items():
-                located.add(node, key)
-            return located
-
         return fan_out(
             self._client,
             keys,
-            locate,
+            self._located,
             lambda _node, node_keys: build(node_keys),
             lambda response, _keys: read(response),
             deadline_ms,
             min_version=min_version,
             max_version=max_version,
         )
+
+    def change(
+        self,
+        keys: Iterable[str],
+        build: Callable[[list[str]], Request[R]],
+        read: Callable[[R], Iterable[tuple[str, T | KcliError]]],
+        confirm: Confirm[str, T],
+        deadline_ms: float,
+    ) -> Results[str, T]:
+        """Send one request to each coordinator of these keys, as `fan_out_changes` does."""
+        return fan_out_changes(
+            self._client,
+            keys,
+            self._located,
+            lambda _node, node_keys: build(node_keys),
+            lambda response, _keys: read(response),
+            confirm,
+            deadline_ms,
+        )
+
+    def _located(self, keys: Sequence[str], failures: Mapping[str, KcliError], deadline_ms: float) -> Located[str]:
+        coordinators = self.locate(keys, failures, deadline_ms)
+        located: Located[str] = Located()
+        located.absent = coordinators.errors
+        for key, node in coordinators.values.items():
+            located.add(node, key)
+        return located
 
     def locate(self, keys: Iterable[str], failed: Iterable[str], deadline_ms: float) -> Results[str, Node]:
         """Return the coordinator of each key. Look up those that are new or have `failed`."""

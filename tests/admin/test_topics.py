@@ -25,7 +25,8 @@ from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, TimeoutExpired
+from kcli.errors import BrokerError, KcliError, OutcomeUnknown, TimeoutExpired
+from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -39,8 +40,12 @@ from kcli.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from kcli.protocol.messages.metadata import MetadataResponseTopic
+from kcli.protocol.registry import ApiKey
+from kcli.protocol.wire import Message
 from kcli.structs import TopicPartition
 from tests.cli.loopback import LoopbackBroker, loopback_broker
+from tests.client.fake_cluster import FakeCluster
 
 A, B = UUID(int=1), UUID(int=2)
 
@@ -177,6 +182,117 @@ def test_partitions_are_added_per_topic() -> None:
         assert broker.requests[-1].topics[0].assignments is None
     assert raised.values == {"a": 4}
     assert code(raised.errors["b"]) == ErrorCode.INVALID_PARTITIONS
+
+
+# Lost responses
+
+
+class LossyController(FakeCluster):
+    """A broker that carries out changes of topics, and whose response to the first `lost` of them is lost.
+
+    `fault`: "cut" (the connection breaks) or "silent" (it stays open).
+    """
+
+    def __init__(self, lost: int, fault: str = "cut") -> None:
+        super().__init__("a:9092")
+        self.lost = lost
+        self.fault = fault
+        self.ids: dict[str, UUID] = {}
+        self.answers |= {
+            ApiKey.CREATE_TOPICS: self._create,
+            ApiKey.DELETE_TOPICS: self._delete,
+            ApiKey.CREATE_PARTITIONS: self._extend,
+        }
+
+    def add(self, name: str, count: int) -> None:
+        self.topics[name] = dict.fromkeys(range(count), (1, 0))
+        self.ids[name] = UUID(int=len(self.ids) + 1)
+
+    def _topic(self, name: str) -> MetadataResponseTopic:
+        topic = super()._topic(name)
+        topic.topic_id = self.ids[name] if name in self.topics else UUID(int=0)
+        return topic
+
+    def _unless_lost(self, peer: MemoryPeer, response: Message) -> Message | None:
+        self.lost -= 1
+        if self.lost < 0:
+            return response
+        if self.fault == "cut":
+            peer.reset()
+        return None
+
+    def _create(self, peer: MemoryPeer, request: Any, _version: int) -> Message | None:
+        results = []
+        for topic in request.topics:
+            code = 36 if topic.name in self.topics else 0
+            if not code:
+                self.add(topic.name, topic.num_partitions)
+            results.append(CreatableTopicResult(name=topic.name, error_code=code, topic_id=self.ids[topic.name]))
+        return self._unless_lost(peer, CreateTopicsResponse(topics=results))
+
+    def _delete(self, peer: MemoryPeer, request: Any, _version: int) -> Message | None:
+        names = {topic_id: name for name, topic_id in self.ids.items()}
+        results = []
+        for topic in request.topics:
+            name = names[topic.topic_id]
+            gone = self.topics.pop(name, None) is None
+            results.append(DeletableTopicResult(name=name, topic_id=topic.topic_id, error_code=100 if gone else 0))
+        return self._unless_lost(peer, DeleteTopicsResponse(responses=results))
+
+    def _extend(self, peer: MemoryPeer, request: Any, _version: int) -> Message | None:
+        results = []
+        for topic in request.topics:
+            code = 37 if len(self.topics[topic.name]) >= topic.count else 0
+            if not code:
+                self.topics[topic.name] = dict.fromkeys(range(topic.count), (1, 0))
+            results.append(CreatePartitionsTopicResult(name=topic.name, error_code=code))
+        return self._unless_lost(peer, CreatePartitionsResponse(results=results))
+
+
+@pytest.mark.parametrize("fault", ["cut", "silent"])
+def test_topics_whose_creation_is_not_answered_are_created(fault: str) -> None:
+    cluster = LossyController(lost=9, fault=fault)
+    with cluster.connect("a:9092") as client:
+        made = create_topics(client, [NewTopic("a", 3), NewTopic("b", 1)], 10_000)
+    assert made.errors == {}
+    assert made.values == {"a": ("a", A, 3, 1), "b": ("b", B, 1, 1)}
+    assert len(cluster.requests(ApiKey.CREATE_TOPICS)) == 1
+
+
+def test_a_topic_that_existed_before_is_not_reported_as_created_after_a_lost_response() -> None:
+    cluster = LossyController(lost=1)
+    cluster.add("old", 1)
+    with cluster.connect("a:9092") as client:
+        made = create_topics(client, [NewTopic("new", 1), NewTopic("old", 1)], 10_000)
+    assert list(made.values) == ["new"]
+    assert code(made.errors["old"]) == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_a_creation_that_is_neither_answered_nor_visible_has_an_unknown_outcome() -> None:
+    cluster = LossyController(lost=0)
+    cluster.answers[ApiKey.CREATE_TOPICS] = lambda *_: None
+    with cluster.connect("a:9092") as client:
+        made = create_topics(client, [NewTopic("a", 1)], 10_000)
+    assert isinstance(made.errors["a"], OutcomeUnknown)
+
+
+@pytest.mark.parametrize("fault", ["cut", "silent"])
+def test_topics_whose_deletion_is_not_answered_are_deleted(fault: str) -> None:
+    cluster = LossyController(lost=9, fault=fault)
+    cluster.add("a", 1)
+    cluster.add("b", 1)
+    with cluster.connect("a:9092") as client:
+        gone = delete_topics(client, {"a": A, "b": B}, 10_000)
+    assert (gone.values, gone.errors) == ({"a": A, "b": B}, {})
+    assert len(cluster.requests(ApiKey.DELETE_TOPICS)) == 1
+
+
+def test_partitions_whose_creation_is_not_answered_are_created() -> None:
+    cluster = LossyController(lost=1)
+    cluster.add("a", 1)
+    with cluster.connect("a:9092") as client:
+        raised = create_partitions(client, {"a": 4}, 10_000)
+    assert (raised.values, raised.errors) == ({"a": 4}, {})
 
 
 def test_an_unreachable_broker_is_a_time_out_with_its_address() -> None:

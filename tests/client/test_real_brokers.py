@@ -11,7 +11,7 @@ from kcli.client.connect import connect
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, EpochEnd, list_offsets, offsets_for_leader_epoch
 from kcli.client.requests import ask_any
-from kcli.client.routing import GROUP, ask_controller, ask_coordinator, find_coordinators
+from kcli.client.routing import GROUP, ask_coordinator, find_coordinators
 from kcli.error_codes import ErrorCode
 from kcli.errors import UnsupportedVersion
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -70,7 +70,7 @@ def test_metadata_of_a_topic_created_a_moment_ago(client: ConsumerNetworkClient,
     request = CreateTopicsRequest(
         topics=[CreatableTopic(name=name, num_partitions=2, replication_factor=1)], timeout_ms=30_000
     )
-    (result,) = ask_controller(client, request, soon(client)).topics
+    (result,) = ask_any(client, request, soon(client)).topics
     assert result.error_code == 0
     assert client.topics_metadata([name], soon(client)).topics[name].error is ErrorCode.NONE
 

@@ -50,6 +50,23 @@ def test_the_error_of_a_lost_node_is_the_last_error_at_the_deadline() -> None:
     assert str(error) == "closed by a:9092 (awaited=ListGroups)"
 
 
+def test_a_request_that_is_given_up_is_never_sent_later() -> None:
+    cluster = FakeCluster("a:9092", "b:9092")
+    cluster.answers[ApiKey.LIST_GROUPS] = lambda p, r, v: None
+    client = cluster.connect("a:9092")
+    a, b = client.ensure_fresh_metadata(1_000).nodes.values()
+    cluster.selector.hold("b:9092")
+    sent, unsent = (client.send(node, ListGroupsRequest()) for node in (a, b))
+    client.sleep(100)
+    assert (client.give_up(sent, a), client.give_up(unsent, b)) == (True, False)
+    cluster.selector.peers[-1].accept()
+    client.sleep(5_000)
+    assert client.negotiated(b.id) is not None
+    assert [asked.address for asked in cluster.requests(ApiKey.LIST_GROUPS)] == ["a:9092"]
+    assert isinstance(sent.error, DisconnectedError)
+    assert sent.error.was_sent
+
+
 def test_a_passed_deadline_allows_one_attempt() -> None:
     cluster = FakeCluster("a:9092")
     client = cluster.connect("a:9092")

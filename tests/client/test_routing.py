@@ -1,9 +1,12 @@
 """Requests to the controller, to leaders and to coordinators; retries, and errors per key."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from kcli.client.routing import GROUP, Coordinators, ask_controller, ask_coordinator, ask_leaders, find_coordinators
+from kcli.client.consumer_network_client import ConsumerNetworkClient
+from kcli.client.requests import fan_out
+from kcli.client.routing import GROUP, Coordinators, ask_coordinator, ask_leaders, find_coordinators, locate_controller
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired
 from kcli.network.memory import MemoryPeer
@@ -37,26 +40,36 @@ def created(code: int) -> CreateTopicsResponse:
     return CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=code)])
 
 
+def create(client: ConsumerNetworkClient, deadline_ms: float) -> int:
+    """Return the error code of a creation that is sent to the controller."""
+
+    def read(response: CreateTopicsResponse, _keys: object) -> Iterator[tuple[str, KcliError | None]]:
+        for topic in response.topics:
+            yield topic.name, BrokerError(topic.error_code) if topic.error_code else None
+
+    locate = partial(locate_controller, client)
+    results = fan_out(client, ["t"], locate, lambda _node, _keys: CreateTopicsRequest(), read, deadline_ms)
+    return getattr(results.errors.get("t"), "code", 0)
+
+
 def test_a_moved_controller_is_looked_up_again() -> None:
     cluster = FakeCluster("a:9092", "b:9092")
 
-    def create(peer: MemoryPeer, request: Any, version: int) -> CreateTopicsResponse:
+    def answer(peer: MemoryPeer, request: Any, version: int) -> CreateTopicsResponse:
         if peer.address == "a:9092":
             del cluster.nodes[1]  # the fake cluster's controller is the first node there is
             return created(ErrorCode.NOT_CONTROLLER)
         return created(0)
 
-    cluster.answers[ApiKey.CREATE_TOPICS] = create
-    client = cluster.connect("b:9092")
-    assert ask_controller(client, CreateTopicsRequest(), 5_000) == created(0)
+    cluster.answers[ApiKey.CREATE_TOPICS] = answer
+    assert create(cluster.connect("b:9092"), 5_000) == 0
     assert [asked.address for asked in cluster.requests(ApiKey.CREATE_TOPICS)] == ["a:9092", "b:9092"]
 
 
 def test_not_controller_is_returned_at_the_deadline() -> None:
     cluster = FakeCluster("a:9092")
     cluster.answers[ApiKey.CREATE_TOPICS] = lambda p, r, v: created(ErrorCode.NOT_CONTROLLER)
-    client = cluster.connect("a:9092")
-    assert ask_controller(client, CreateTopicsRequest(), 2_000) == created(ErrorCode.NOT_CONTROLLER)
+    assert create(cluster.connect("a:9092"), 2_000) == ErrorCode.NOT_CONTROLLER
     assert len(cluster.requests(ApiKey.CREATE_TOPICS)) > 2
 
 

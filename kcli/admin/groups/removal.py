@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.admin.groups.describe import describe_groups
 from kcli.admin.groups.group import CLASSIC, CONSUMER, Group, GroupMember
-from kcli.client.requests import Results
+from kcli.client.requests import Located, Results, fan_out_changes
 from kcli.client.routing import Coordinators
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, UnsupportedVersion
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
     from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+    from kcli.structs import Node
 
 _FIRST_WITH_MEMBERS = 3
 _LONGEST_REASON = 255
@@ -99,25 +99,31 @@ def _removal_error(group: Group, member: GroupMember) -> KcliError | None:
 
 
 def delete_groups(client: ConsumerNetworkClient, groups: Iterable[str], deadline_ms: float) -> Results[str, None]:
-    """Delete groups without members, with their offsets. Errors, by name: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, ...
+    """Delete groups without members, with their offsets.
 
-    A group that a repeated request does not find was deleted by the first request, whose response was lost.
+    Errors, by name: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, ...; OutcomeUnknown after a lost response if the group still
+    exists.
     """
-    attempts: Counter[str] = Counter()
 
     def build(names: list[str]) -> DeleteGroupsRequest:
         from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 
-        attempts.update(names)
         return DeleteGroupsRequest(groups_names=names)
 
     def read(response: DeleteGroupsResponse) -> Iterator[tuple[str, KcliError | None]]:
         for result in response.results:
             name = result.group_id
-            done = not result.error_code or (result.error_code == ErrorCode.GROUP_ID_NOT_FOUND and attempts[name] > 1)
-            yield name, None if done else BrokerError(result.error_code, group=name)
+            yield name, BrokerError(result.error_code, group=name) if result.error_code else None
 
-    return Coordinators(client).ask(groups, build, read, deadline_ms)
+    def confirm(names: Sequence[str], deadline_ms: float) -> dict[str, None]:
+        described = describe_groups(client, dict.fromkeys(names), deadline_ms)
+        return {name: None for name, error in described.errors.items() if _is_absent(error)}
+
+    return Coordinators(client).change(groups, build, read, confirm, deadline_ms)
+
+
+def _is_absent(error: KcliError) -> bool:
+    return isinstance(error, BrokerError) and error.code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def remove_members(
@@ -126,68 +132,63 @@ def remove_members(
     """Remove members from a group; outcomes by member id. A live member joins again; a static one is fenced.
 
     Exactly these members are removed: FENCED_INSTANCE_ID for a static member that was replaced meanwhile,
-    UNKNOWN_MEMBER_ID for one that has left. `reason` is written to the broker's log (KIP-800, from 3.2 on; the first
-    255 characters).
+    UNKNOWN_MEMBER_ID for one that has left, OutcomeUnknown for one that is still there after a lost response. `reason`
+    is written to the broker's log (KIP-800, from 3.2 on; the first 255 characters).
     """
     by_id = {member.id: member for member in members}
-    if not by_id:
-        return Results()
-    coordinators = Coordinators(client)
-    removed = _remove(coordinators, group, by_id.values(), reason, deadline_ms)
-    error = removed.errors.get(group)
-    if isinstance(error, UnsupportedVersion):
-        return _remove_one_by_one(coordinators, group, by_id.values(), deadline_ms)
-    if error is not None:
-        return Results(errors=dict.fromkeys(by_id, error))
-    outcomes: Results[str, None] = Results()
-    for member_id in by_id:
-        code = removed.values[group].get(member_id, ErrorCode.UNKNOWN_SERVER_ERROR)
-        outcomes.put(member_id, BrokerError(code, group=group, member=member_id) if code else None)
-    return outcomes
+    removed = _remove(client, group, by_id, reason, deadline_ms, one_by_one=False)
+    old = [name for name, error in removed.errors.items() if isinstance(error, UnsupportedVersion)]
+    if old:
+        return _remove(client, group, by_id, reason, deadline_ms, one_by_one=True)
+    return removed
 
 
 def _remove(
-    coordinators: Coordinators, group: str, members: Iterable[GroupMember], reason: str, deadline_ms: float
-) -> Results[str, dict[str, int]]:
-    """Remove all in one request (v3); return the error code of each member id."""
-    from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-
-    request = LeaveGroupRequest(
-        group_id=group,
-        members=[
-            MemberIdentity(
-                member_id=member.id, group_instance_id=member.instance_id, reason=reason[:_LONGEST_REASON] or None
-            )
-            for member in members
-        ],
-    )
-
-    def read(response: LeaveGroupResponse) -> Iterator[tuple[str, dict[str, int] | KcliError]]:
-        if response.error_code:
-            yield group, BrokerError(response.error_code, group=group)
-        else:
-            yield group, {member.member_id: member.error_code for member in response.members}
-
-    return coordinators.ask([group], lambda _groups: request, read, deadline_ms, min_version=_FIRST_WITH_MEMBERS)
-
-
-def _remove_one_by_one(
-    coordinators: Coordinators, group: str, members: Iterable[GroupMember], deadline_ms: float
+    client: ConsumerNetworkClient,
+    group: str,
+    members: Mapping[str, GroupMember],
+    reason: str,
+    deadline_ms: float,
+    *,
+    one_by_one: bool,
 ) -> Results[str, None]:
-    """Remove members at a broker before 2.4, whose request has one member and no reason."""
+    """Remove all in one request (v3), or `one_by_one` at a broker before 2.4, whose request has no reason."""
+    coordinators = Coordinators(client)
 
-    def read(response: LeaveGroupResponse) -> Iterator[tuple[str, KcliError | None]]:
-        yield group, BrokerError(response.error_code, group=group) if response.error_code else None
+    def locate(ids: Sequence[str], failures: Mapping[str, KcliError], deadline_ms: float) -> Located[str]:
+        found = coordinators.locate([group], [group] if failures else [], deadline_ms)
+        located: Located[str] = Located()
+        if group in found.errors:
+            located.absent = dict.fromkeys(ids, found.errors[group])
+        else:
+            batches = [[member_id] for member_id in ids] if one_by_one else [list(ids)]
+            located.requests = [(found.values[group], batch) for batch in batches]
+        return located
 
-    outcomes: Results[str, None] = Results()
-    for member in members:
-        build = partial(_leave_request, member.id)
-        result = coordinators.ask([group], build, read, deadline_ms, max_version=_FIRST_WITH_MEMBERS - 1)
-        outcomes.put(member.id, result.errors.get(group))
-    return outcomes
+    def build(_node: Node, ids: list[str]) -> LeaveGroupRequest:
+        from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
+        if one_by_one:
+            return LeaveGroupRequest(group_id=group, member_id=ids[0])
+        short = reason[:_LONGEST_REASON] or None
+        leaving = [MemberIdentity(member_id=it, group_instance_id=members[it].instance_id, reason=short) for it in ids]
+        return LeaveGroupRequest(group_id=group, members=leaving)
 
-def _leave_request(member_id: str, groups: list[str]) -> LeaveGroupRequest:
-    from kcli.protocol.messages.leave_group import LeaveGroupRequest
+    def read(response: LeaveGroupResponse, ids: Sequence[str]) -> Iterator[tuple[str, KcliError | None]]:
+        codes = {it.member_id: it.error_code for it in response.members or ()}
+        for member_id in ids if one_by_one or response.error_code else codes:
+            code = response.error_code or codes.get(member_id, 0)
+            yield member_id, BrokerError(code, group=group, member=member_id) if code else None
 
-    return LeaveGroupRequest(group_id=groups[0], member_id=member_id)
+    def confirm(ids: Sequence[str], deadline_ms: float) -> dict[str, None]:
+        described = describe_groups(client, {group: None}, deadline_ms)
+        if group in described.errors:
+            return dict.fromkeys(ids) if _is_absent(described.errors[group]) else {}
+        remaining = {member.id for member in described.values[group].members}
+        return {member_id: None for member_id in ids if member_id not in remaining}
+
+    first = _FIRST_WITH_MEMBERS
+    lowest, highest = (None, first - 1) if one_by_one else (first, None)
+    return fan_out_changes(
+        client, members, locate, build, read, confirm, deadline_ms, min_version=lowest, max_version=highest
+    )

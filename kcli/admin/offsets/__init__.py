@@ -16,6 +16,6 @@
 - Commits come from outside the group (generation -1), which a broker accepts only for a group without members.
 - A new offset has no leader epoch, because the epoch of the record before it is unknown; a copy keeps the epoch.
 - Offsets are divided into requests that fit into one batch of `__consumer_offsets`; a request that is too large is
-  halved and repeated. After a lost response it is unknown whether an offset was written: its outcome is an error.
+  halved and repeated. After a lost response the committed offsets are read: they show what was written.
 - `topic_ids` in a snapshot detect a recreated topic, in which old offsets mean nothing.
 """

@@ -29,7 +29,7 @@ class PlanRefused(Refused):
 
 
 class Applied(NamedTuple):
-    """Outcome of each row to write: None if it is written, else its error; after some errors the outcome is unknown.
+    """Outcome of each row to write: None if it is written, else its error; OutcomeUnknown if it may be written.
 
     `snapshot_id` is the id for an undo, None if there was nothing to write.
     """

@@ -5,10 +5,11 @@ Requests are small enough for a broker to store and are sent to all coordinators
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kcli.client.requests import Located, Results, fan_out, half_deadline
+from kcli.admin.groups.committed_offsets import committed_offsets
+from kcli.client.requests import Located, Results, fan_out_changes, half_deadline
 from kcli.client.routing import COORDINATOR_ERRORS, Coordinators, ask_coordinator
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
@@ -66,27 +67,22 @@ def send_changes(
     deadline_ms: float,
     *,
     max_version: int | None = None,
-    done_if_repeated: Collection[ErrorCode] = (),
 ) -> Outcomes:
     """Change the offsets of these groups. None for a change that is done, else its error.
 
     `build` makes the request for some changes of a group; `read` returns the error code of each partition in a
     response, or one for all. A request is repeated until the deadline while the coordinator has moved, is loading or
-    is not connected, and halved if it is too large. After a repetition the codes of `done_if_repeated` mean success,
-    because the first request may have succeeded without a response. After an error of the connection it is not known
-    whether the change is done.
+    is not connected, and halved if it is too large. After a lost response the committed offsets are read, and only
+    offsets that are not as requested are sent again; OutcomeUnknown if they are still different at the deadline.
     """
     by_key = {(group, tp): new for group, offsets in changes.items() for tp, new in offsets.items()}
     coordinators = Coordinators(client)
     largest_count: dict[Key, int] = {}
-    repeated: set[str] = set()
 
     def locate(keys: Sequence[Key], failures: Mapping[Key, KcliError], deadline_ms: float) -> Located[Key]:
         for key, error in failures.items():
             if isinstance(error, _RequestTooLarge):
                 largest_count[key] = (error.partitions + 1) // 2
-            else:
-                repeated.add(key[0])
         located: Located[Key] = Located()
         by_group: dict[str, list[Key]] = {}
         for key in keys:
@@ -107,11 +103,11 @@ def send_changes(
         if isinstance(answer, int):
             codes = dict.fromkeys(keys, answer)
         else:
-            codes = {key: answer.get(key[1], int(ErrorCode.UNKNOWN_SERVER_ERROR)) for key in keys}
+            codes = {key: answer[key[1]] for key in keys if key[1] in answer}
         divisible = _is_divisible(codes, by_key)
         for key, code in codes.items():
             group, tp = key
-            if not code or (group in repeated and code in done_if_repeated):
+            if not code:
                 yield key, None
             elif divisible:
                 too_large = _RequestTooLarge(code, group=group, topic=tp.topic, partition=tp.partition)
@@ -120,17 +116,32 @@ def send_changes(
             else:
                 yield key, _error(code, group, tp)
 
-    results = fan_out(
+    def confirm(keys: Sequence[Key], deadline_ms: float) -> dict[Key, None]:
+        groups = dict.fromkeys(group for group, _ in keys)
+        committed = committed_offsets(client, groups, deadline_ms, coordinators=coordinators).values
+        return {
+            key: None for key in keys if key[0] in committed and _is_done(by_key[key], committed[key[0]].get(key[1]))
+        }
+
+    results = fan_out_changes(
         client,
         by_key,
         locate,
         lambda _node, keys: build(keys[0][0], {key[1]: by_key[key] for key in keys}),
         read_outcomes,
+        confirm,
         deadline_ms,
         retry=_is_retriable,
         max_version=max_version,
     )
     return {key: results.errors.get(key) for key in by_key}
+
+
+def _is_done(wanted: OffsetAndMetadata | None, committed: OffsetAndMetadata | KcliError | None) -> bool:
+    """True if a group has committed what was requested; None: no offset. Old brokers store no leader epoch."""
+    if wanted is None or not isinstance(committed, OffsetAndMetadata):
+        return wanted is committed
+    return committed in (wanted, wanted._replace(leader_epoch=-1))
 
 
 def batches(
@@ -207,8 +218,8 @@ def commit_many(
 ) -> Outcomes:
     """Commit offsets for many groups side by side, in as few requests as brokers can store.
 
-    The outcome is None for an offset that is stored, else its error. After TimeoutExpired and DisconnectedError it is
-    not known whether the offset is stored.
+    The outcome is None for an offset that is stored, else its error. After OutcomeUnknown the offset may be stored;
+    after every other error it is not.
     """
     return send_changes(
         client, offsets, _commit_request, _committed_codes, deadline_ms, max_version=_LAST_VERSION_WITH_NAMES
@@ -264,9 +275,7 @@ def delete_many(
     client: ConsumerNetworkClient, partitions: Mapping[str, dict[TopicPartition, None]], deadline_ms: float
 ) -> Outcomes:
     """Delete the committed offsets of many groups side by side; the outcomes are those of `commit_many`."""
-    # After a lost response, a group that does not exist was deleted with its last offsets.
-    deleted = (ErrorCode.GROUP_ID_NOT_FOUND,)
-    return send_changes(client, partitions, _delete_request, _deleted_codes, deadline_ms, done_if_repeated=deleted)
+    return send_changes(client, partitions, _delete_request, _deleted_codes, deadline_ms)
 
 
 def _delete_request(group: str, offsets: Changes) -> OffsetDeleteRequest:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from kcli.cli import exit_status
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, DisconnectedError, KcliError, TimeoutExpired
+from kcli.errors import BrokerError, DisconnectedError, KcliError, OutcomeUnknown, TimeoutExpired
 
 _PACKAGE = "org.apache.kafka.common.errors."
 WRAPPED = "java.util.concurrent.ExecutionException: "
@@ -63,7 +63,7 @@ def java_error(error: KcliError, message: str | None = None) -> str:
     """Return the error as Java prints it: class and message."""
     if isinstance(error, BrokerError) and error.code in _CLASSES:
         name = _PACKAGE + _CLASSES[error.code][0]
-    elif isinstance(error, TimeoutExpired | DisconnectedError):
+    elif isinstance(error, TimeoutExpired | DisconnectedError | OutcomeUnknown):
         name = _PACKAGE + "TimeoutException"
     else:
         name = "org.apache.kafka.common.KafkaException"

@@ -178,7 +178,7 @@ def _execute(session: Session, rows: dict[str, list[Row]], states: dict[str, str
             )
         raise
     if applied.snapshot_id is not None:
-        session.env.report(f"kcli: to restore the previous offsets: kcli offsets undo {applied.snapshot_id}")
+        session.env.report(f"kcli: to restore the previous offsets: kcli offsets undo {applied.snapshot_id} --execute")
     if applied.errors:
         for (group, tp), error in applied.errors.items():
             session.env.report(f"kcli: {group} {tp}: {error}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kcli.admin.offsets.offset_plan import ABSENT, WHOLE_TOPIC
 from kcli.admin.offsets.plan_files import row_item
 from kcli.cli.output.escapes import visible
-from kcli.cli.output.report import Report, error_field
+from kcli.cli.output.report import Report, error_field, failure_status
 from kcli.text import format_count, format_timestamp
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ def outcome_fields(plan: Plan, outcomes: Outcomes, snapshot: str | None) -> dict
 
 
 def _outcome(row: Row, error: KcliError | None, snapshot: str | None) -> Item:
-    item: Item = {"status": "failed" if error else _DONE[row.action], "snapshot": snapshot}
-    return item if error is None else {**item, "error": error_field(error)}
+    if error is None:
+        return {"status": _DONE[row.action], "snapshot": snapshot}
+    return {"status": failure_status(error), "snapshot": snapshot, "error": error_field(error)}
 
 
 def _flat(item: Item, row: Row) -> Item:
@@ -61,7 +62,7 @@ def _flat(item: Item, row: Row) -> Item:
     first = item["first_record"] or {}
     return {
         **item,
-        "error": item.get("error") if item.get("status") == "failed" else None,
+        "error": item.get("error") if item.get("status") in ("failed", "unknown") else None,
         "topic": row.tp.topic or None,
         "old": None if row.old is None else row.old.offset,
         "new": None if row.new is None else row.new.offset,
@@ -135,13 +136,20 @@ def partition_names(tps: Iterable[TopicPartition]) -> str:
     return ", ".join(names[:FEW]) + more
 
 
-def outcome_line(plan: Plan, errors: Mapping[tuple[str, TopicPartition], KcliError]) -> str:
-    """Return `11 partitions moved, 1 partition deleted, 2 partitions failed`."""
+def outcome_lines(plan: Plan, errors: Mapping[tuple[str, TopicPartition], KcliError], undo: str) -> Iterator[str]:
+    """Return `11 partitions moved, 1 partition deleted, 2 partitions failed; to undo: ...`.
+
+    A second line explains partitions with an unknown outcome.
+    """
     parts = []
     for action, done in (("move", "moved"), ("delete", "deleted")):
         count = sum(row.action == action and (row.group, row.tp) not in errors for row in plan.rows)
         if count:
             parts.append(f"{format_count(count, 'partition')} {done}")
-    if errors:
-        parts.append(f"{format_count(len(errors), 'partition')} failed")
-    return ", ".join(parts)
+    for status in ("failed", "unknown"):
+        count = sum(failure_status(error) == status for error in errors.values())
+        if count:
+            parts.append(f"{format_count(count, 'partition')} {status}")
+    yield f"{', '.join(parts)}; to undo: {undo}"
+    if any(failure_status(error) == "unknown" for error in errors.values()):
+        yield "unknown: the responses were lost; the undo restores these offsets too, whether they were written or not"

@@ -3,10 +3,11 @@
 | status | result |
 |---|---|
 | 0 | everything is written; without --execute: it would be |
-| 1 | everything is written except the rows with an ERROR |
+| 1 | everything is written except the rows with an ERROR, at least one of which failed for certain |
 | 3 | nothing is written: every reason is something that does not exist |
 | 4 | nothing is written: refused, also because of members that joined meanwhile; without --execute: it would be |
-| 5 | nothing is written, or it is unknown: the brokers did not answer in time |
+| 5 | nothing is written, because the brokers did not answer in time; or everything is written except the rows with |
+|   | the status unknown, which may be written: their responses were lost |
 """
 
 from __future__ import annotations
@@ -61,10 +62,16 @@ def status_of_refusal(plan: Plan, errors: Iterable[KcliError]) -> int:
 
 
 def status_of_outcome(plan: Plan, errors: Iterable[KcliError]) -> int:
-    """Return DONE, FAILED if a part failed, or the status of the reason if everything failed."""
+    """Return DONE, FAILED if a part failed, or the status of the reason if everything failed.
+
+    INCOMPLETE if nothing failed for certain, but the outcome of some rows is unknown.
+    """
     from kcli.admin.offsets.commits import is_members_only
+    from kcli.errors import OutcomeUnknown
 
     failed = list(errors)
+    if failed and all(isinstance(error, OutcomeUnknown) for error in failed):
+        return exit_status.INCOMPLETE
     if len(failed) < len(plan.changes):
         return exit_status.FAILED if failed else exit_status.DONE
     if failed and all(map(is_members_only, failed)):  # members that joined after the check: refused as well
@@ -194,8 +201,10 @@ def _show_outcome(env: Environment, common: Common, plan: Plan, applied: Applied
 
 
 def _report_outcome(env: Environment, plan: Plan, applied: Applied) -> None:
-    from kcli.cli.offsets.plan_output import outcome_line, plan_lines
+    from kcli.cli.offsets.plan_output import outcome_lines, plan_lines
 
-    for line in plan_lines(plan):
+    for line in [
+        *plan_lines(plan),
+        *outcome_lines(plan, applied.errors, undo_command(applied.snapshot_id or "--last")),
+    ]:
         env.report(line)
-    env.report(f"{outcome_line(plan, applied.errors)}; to undo: {undo_command(applied.snapshot_id or '--last')}")

@@ -36,5 +36,5 @@ def print_report(env: Environment, report: Report, output: str | None, *, failur
     env.stdout.write(text)
     failed = report.errors
     if failed and not env.stdout_is_terminal and not failures_reported:
-        more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
+        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
         env.report(f"kcli: {' '.join(cell(failed[0]).split())}{more}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from kcli.errors import OutcomeUnknown
+
 Item = dict[str, Any]
 
 
@@ -60,6 +62,11 @@ def error_field(error: Exception) -> Item:
     """Return an item's `error` field: the broker's error code or the class of the error, and one sentence."""
     code = getattr(error, "code", None)
     return {"code": code.name if code is not None else type(error).__name__, "message": str(error)}
+
+
+def failure_status(error: Exception) -> str:
+    """Return the `status` of an item whose change has this error: unknown if it may have been made, else failed."""
+    return "unknown" if isinstance(error, OutcomeUnknown) else "failed"
 
 
 def header(field: str) -> str:

@@ -52,7 +52,7 @@ def run(
     """
     from kcli.admin.topics import NewTopic, create_topics
     from kcli.cli.output.printer import print_report
-    from kcli.cli.output.report import Item, Report, error_field
+    from kcli.cli.output.report import Item, Report, error_field, failure_status
     from kcli.error_codes import ErrorCode
     from kcli.text import kafka_uuid
 
@@ -70,7 +70,8 @@ def run(
         if name in existing:
             return {"topic": name, "status": "exists"}
         if name in made.errors:
-            return {"topic": name, "status": "failed", "error": error_field(made.errors[name])}
+            error = made.errors[name]
+            return {"topic": name, "status": failure_status(error), "error": error_field(error)}
         new = made.values[name]
         return {
             "topic": name,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kcli.admin.groups.describe import classic_group, consumer_group, streams_group
 from kcli.admin.groups.group import GroupMember
 from kcli.admin.groups.removal import delete_groups, remove_members
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ProtocolError
+from kcli.errors import BrokerError, OutcomeUnknown, ProtocolError
 from kcli.network.memory import MemoryPeer
 from kcli.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from kcli.protocol.consumer_protocol import TopicPartitions as Blob
@@ -142,12 +144,16 @@ def test_a_streams_group_without_a_topology_owns_no_partition() -> None:
 # Deletion and removal
 
 
-def test_a_group_missing_at_a_retry_was_deleted_by_the_first_request() -> None:
+@pytest.mark.parametrize("answered_late", [False, True])
+def test_a_group_that_is_gone_after_a_lost_response_is_deleted(*, answered_late: bool) -> None:
+    """`answered_late`: the first request is carried out after the look, so that the second one finds no group."""
     cluster = GroupCluster({"g": FakeGroup(1)})
     requests: list[Any] = []
 
     def respond(peer: MemoryPeer, request: Any, _version: int) -> Any:
         requests.append(request)
+        if not answered_late or len(requests) > 1:
+            cluster.groups.pop("g", None)
         if len(requests) == 1:
             return peer.hang_up()
         results = [deletion.DeletableGroupResult(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND)]
@@ -155,7 +161,27 @@ def test_a_group_missing_at_a_retry_was_deleted_by_the_first_request() -> None:
 
     cluster.answers[ApiKey.DELETE_GROUPS] = respond
     assert list(delete_groups(cluster.client(), ["g"], 10_000).values) == ["g"]
-    assert len(requests) == 2
+    assert len(requests) == 1 + answered_late
+
+
+def test_a_group_that_still_exists_after_lost_responses_has_an_unknown_outcome() -> None:
+    cluster = GroupCluster({"g": FakeGroup(1)})
+    cluster.answers[ApiKey.DELETE_GROUPS] = lambda peer, *_: peer.hang_up()
+    assert isinstance(delete_groups(cluster.client(), ["g"], 10_000).errors["g"], OutcomeUnknown)
+
+
+def test_a_member_that_is_gone_after_a_lost_response_is_removed() -> None:
+    cluster = GroupCluster({"g": FakeGroup(1, owned=(T0,))})
+
+    def respond(peer: MemoryPeer, _request: Any, _version: int) -> Any:
+        cluster.groups["g"] = FakeGroup(1, state="Empty")
+        peer.reset()
+
+    cluster.answers[ApiKey.LEAVE_GROUP] = respond
+    leaver = GroupMember("member-of-g", "app", "/10.0.0.7")
+    with cluster.client() as client:
+        assert remove_members(client, "g", [leaver], "test", 10_000).values == {"member-of-g": None}
+    assert cluster.count(ApiKey.LEAVE_GROUP) == 1
 
 
 def leaving(cluster: GroupCluster, codes: dict[str, int]) -> None:

@@ -22,10 +22,11 @@ Committed = dict[TopicPartition, OffsetAndMetadata]
 class OffsetCluster(GroupCluster):
     """`stored`: the committed offsets of each group; by default groups are Empty and classic.
 
-    `refusals`: an error code by partition. `faults`: one for each of the next commits or deletions: None, "lost" (the
-    connection breaks before the offsets are stored), "unanswered" (it breaks after), or an error code for the whole
-    request. A commit of more than `max_partitions` gets the error code `too_large`. `pending`: partitions with an
-    offset in an open transaction.
+    `refusals`: an error code by partition. `faults`: one for each of the next commits or deletions, then `last_fault`:
+    None, an error code for the whole request, "lost" (the connection breaks before the offsets are stored), or, after
+    they are stored, "unanswered" (the connection breaks), "silent" (it stays open, and there is no response), "garbage"
+    (the response is malformed). A commit of more than `max_partitions` gets the error code `too_large`. `pending`:
+    partitions with an offset in an open transaction.
     """
 
     def __init__(self, stored: dict[str, Committed], *, state: str = "Empty", kind: str = CLASSIC) -> None:
@@ -34,6 +35,7 @@ class OffsetCluster(GroupCluster):
         self.stored = stored
         self.refusals: dict[TopicPartition, int] = {}
         self.faults: deque[int | str | None] = deque()
+        self.last_fault: int | str | None = None
         self.max_partitions = 1_000_000
         self.too_large = INVALID_COMMIT_OFFSET_SIZE
         self.pending: set[TopicPartition] = set()
@@ -76,7 +78,7 @@ class OffsetCluster(GroupCluster):
             metadata=committed.metadata,
         )
 
-    def _commit(self, peer: MemoryPeer, request: Any, _version: int) -> Message | None:
+    def _commit(self, peer: MemoryPeer, request: Any, _version: int) -> Message | bytes | None:
         asked = [(TopicPartition(t.name, p.partition_index), p) for t in request.topics for p in t.partitions]
         assert (request.generation_id_or_member_epoch, request.member_id) == (-1, "")
 
@@ -87,8 +89,8 @@ class OffsetCluster(GroupCluster):
             self.stored.setdefault(request.group_id, {})[tp] = offset
 
         codes = self._write(peer, request.group_id, asked, store)
-        if codes is None:
-            return None
+        if not isinstance(codes, dict):
+            return codes
         topics: dict[str, Any] = {}
         for tp, code in codes.items():
             topic = topics.setdefault(tp.topic, offset_commit.OffsetCommitResponseTopic(name=tp.topic, partitions=[]))
@@ -97,15 +99,15 @@ class OffsetCluster(GroupCluster):
             )
         return offset_commit.OffsetCommitResponse(topics=list(topics.values()))
 
-    def _delete(self, peer: MemoryPeer, request: Any, _version: int) -> Message | None:
+    def _delete(self, peer: MemoryPeer, request: Any, _version: int) -> Message | bytes | None:
         asked = [(TopicPartition(t.name, p.partition_index), p) for t in request.topics for p in t.partitions]
         if request.group_id not in self.stored:
             return offset_delete.OffsetDeleteResponse(error_code=GROUP_ID_NOT_FOUND)
         codes = self._write(peer, request.group_id, asked, lambda tp, _: self.stored[request.group_id].pop(tp, None))
         if not self.stored[request.group_id]:
             del self.stored[request.group_id]
-        if codes is None:
-            return None
+        if not isinstance(codes, dict):
+            return codes
         partition = offset_delete.OffsetDeleteResponsePartition
         return offset_delete.OffsetDeleteResponse(
             topics=[
@@ -118,9 +120,9 @@ class OffsetCluster(GroupCluster):
 
     def _write(
         self, peer: MemoryPeer, group: str, asked: list[tuple[TopicPartition, Any]], store: Callable[..., object]
-    ) -> dict[TopicPartition, int] | None:
+    ) -> dict[TopicPartition, int] | bytes | None:
         self.before_write()
-        fault = self.faults.popleft() if self.faults else None
+        fault = self.faults.popleft() if self.faults else self.last_fault
         request_code = self._error(ApiKey.OFFSET_COMMIT, peer, group) or (fault if isinstance(fault, int) else 0)
         if len(asked) > self.max_partitions:
             request_code = self.too_large
@@ -132,4 +134,6 @@ class OffsetCluster(GroupCluster):
         if fault in ("lost", "unanswered"):
             peer.reset()
             return None
-        return codes
+        if fault == "garbage":
+            return bytes(7)
+        return None if fault == "silent" else codes

@@ -11,9 +11,9 @@ from kcli.admin.offsets.apply import Applied, PlanRefused, apply_plan
 from kcli.admin.offsets.checks import GroupInUse, PlanOutdated, WrongCluster, in_use_reason
 from kcli.admin.offsets.commits import batches, delete_offsets
 from kcli.admin.offsets.offset_plan import Plan, Row, make_plan
-from kcli.admin.offsets.snapshots import SnapshotError, SnapshotStore
+from kcli.admin.offsets.snapshots import Snapshot, SnapshotError, SnapshotStore
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, DisconnectedError, KcliError, Refused, TimeoutExpired
+from kcli.errors import BrokerError, KcliError, OutcomeUnknown, Refused, TimeoutExpired
 from kcli.protocol.registry import ApiKey
 from kcli.structs import Node, OffsetAndMetadata, TopicPartition
 from tests.admin.groups.group_cluster import CONSUMER, partitions
@@ -225,10 +225,8 @@ def test_members_that_joined_after_the_check_are_reported(store: SnapshotStore) 
     assert "UNKNOWN_MEMBER_ID: the group has members now" in str(error)
 
 
-@pytest.mark.parametrize("fault", ["lost", "unanswered", 14, 15, 16, 7])
-def test_a_write_is_retried_after_a_lost_connection_or_a_moved_coordinator(
-    store: SnapshotStore, fault: int | str
-) -> None:
+@pytest.mark.parametrize("fault", ["lost", 14, 15, 16, 7])
+def test_a_write_is_retried_after_a_lost_request_or_a_moved_coordinator(store: SnapshotStore, fault: int | str) -> None:
     cluster = cluster_of("g")
     cluster.faults.append(fault)
     applied = apply(cluster, plan_of(move("g", T0), Row("g", T1, OLD, None, "delete")), store)
@@ -237,15 +235,72 @@ def test_a_write_is_retried_after_a_lost_connection_or_a_moved_coordinator(
     assert cluster.count(ApiKey.OFFSET_COMMIT) == 2
 
 
-def test_a_commit_without_a_response_is_an_error_of_its_partition(store: SnapshotStore) -> None:
+@pytest.mark.parametrize("fault", ["unanswered", "silent", "garbage"])
+def test_a_lost_response_is_replaced_by_a_look_at_the_committed_offsets(store: SnapshotStore, fault: str) -> None:
+    """All responses to changes are lost, all other responses arrive: every offset is written, and reported so."""
+    cluster = cluster_of("a", "b", "c")
+    cluster.last_fault = fault
+    rows = [move(g, tp) for g in "abc" for tp in (T0, T1)] + [Row("a", T2, OLD, None, "delete")]
+    applied = apply(cluster, plan_of(*rows), store)
+    assert not applied.errors
+    assert cluster.stored == {
+        "a": {T0: NEW, T1: NEW},
+        "b": {T0: NEW, T1: NEW, T2: OLD},
+        "c": {T0: NEW, T1: NEW, T2: OLD},
+    }
+    assert cluster.writes == 4  # none is repeated
+
+
+def test_a_commit_that_is_neither_answered_nor_visible_has_an_unknown_outcome(store: SnapshotStore) -> None:
+    """The request may wait somewhere on its way and be carried out later."""
     cluster = cluster_of("a", "b")
     cluster.answers[ApiKey.OFFSET_COMMIT] = lambda peer, request, version: (
         None if request.group_id == "a" else cluster._commit(peer, request, version)
     )
     applied = apply(cluster, plan_of(move("a", T0), move("b", T0)), store)
-    assert isinstance(applied.results["a", T0], TimeoutExpired | DisconnectedError)
+    assert isinstance(applied.results["a", T0], OutcomeUnknown)
     assert applied.results["b", T0] is None
     assert applied.snapshot_id is not None
+    assert cluster.clock.now_ms() == 10_000
+
+
+@pytest.mark.parametrize("code", [7, 15])
+def test_a_write_that_the_replicas_do_not_confirm_has_an_unknown_outcome(store: SnapshotStore, code: int) -> None:
+    """The coordinator has appended the offsets, and shows them only when its replicas have them."""
+    cluster = cluster_of("g")
+    cluster.last_fault = code
+    (error,) = apply(cluster, plan_of(move("g", T0)), store).errors.values()
+    assert isinstance(error, OutcomeUnknown)
+    assert ErrorCode(code).name in str(error)
+
+
+def test_after_a_lost_response_and_without_a_look_the_outcome_is_unknown(store: SnapshotStore) -> None:
+    cluster = cluster_of("g")
+    cluster.last_fault = "unanswered"
+
+    def answers_no_more() -> None:
+        cluster.answers[ApiKey.OFFSET_FETCH] = lambda peer, *_: peer.reset()
+
+    cluster.before_write = answers_no_more
+    (error,) = apply(cluster, plan_of(move("g", T0)), store).errors.values()
+    assert isinstance(error, OutcomeUnknown)
+    assert cluster.stored["g"][T0] == NEW
+
+
+def test_a_request_that_was_not_sent_has_failed_for_certain(store: SnapshotStore) -> None:
+    cluster = cluster_of("g")
+    client = cluster.client()
+
+    def unreachable(snapshot: Snapshot) -> None:
+        for address in ("a:9092", "b:9092", "c:9092"):
+            cluster.selector.refuse(address)
+        for node in client.metadata.cluster.nodes.values():
+            client.disconnect(node)
+
+    with client:
+        applied = apply_plan(client, plan_of(move("g", T0)), store, 10_000, on_snapshot=unreachable)
+    assert isinstance(applied.results["g", T0], TimeoutExpired)
+    assert cluster.writes == 0
 
 
 def test_a_commit_that_is_too_large_is_halved_until_it_fits(

@@ -86,7 +86,9 @@ def test_a_silent_coordinator_leaves_a_snapshot_for_undo(broker: EmbeddedBroker,
     broker.intercept("OffsetCommit", lambda *_: SILENCE)
     result = scene.offsets("reset", scene.group, *ALL, "--execute", "--timeout", "1.5")
     assert result.status == 5
-    assert "3 partitions failed; to undo: kcli offsets undo " in result.err
+    assert "3 partitions unknown; to undo: kcli offsets undo " in result.err
+    assert "the undo restores these offsets too, whether they were written or not" in result.err
+    assert {row[3] for row in map(str.split, result.text.split("\n\n")[1].splitlines()[1:])} == {"unknown"}
     broker.forget_interceptions()
     assert scene.offsets("undo", "--last", "--execute").status == 0
     assert scene.committed() == scene.before

@@ -62,7 +62,7 @@ def test_failures_are_reported_on_stderr_unless_stdout_is_a_terminal() -> None:
     piped, terminal = FakeEnvironment(), FakeEnvironment(terminal=True)
     print_report(piped, report, "json")
     print_report(terminal, report, None)
-    assert piped.result(0).err == "kcli: no such topic (and 1 more failed)\n"
+    assert piped.result(0).err == "kcli: no such topic (and 1 more)\n"
     assert terminal.result(0).err == ""
 
 
