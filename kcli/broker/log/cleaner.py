@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.log.checkpoint_files import read_offsets, write_offsets
 from kcli.broker.log.compaction import (
+    CleanedTransactions,
     DirtySection,
     LatestOffsets,
     SegmentStats,
@@ -37,7 +38,7 @@ _NO_LAG = (1 << 63) - 1
 
 
 class Uncleanable(KcliError):
-    """The log contains something that must not be rewritten: damage or transactions."""
+    """The log is damaged, so it must not be rewritten."""
 
 
 class _SegmentsChanged(Exception):
@@ -47,7 +48,7 @@ class _SegmentsChanged(Exception):
 class LogCleaner:
     """Cleans the dirtiest log first. The checkpoint file at `path` stores the offset up to which each log is clean.
 
-    A log that cannot be cleaned, because it is damaged or contains transactions, is reported once and skipped.
+    A log that cannot be cleaned, because it is damaged, is reported once and skipped.
     """
 
     def __init__(self, files: Files, path: str, *, dedupe_buffer_bytes: int, report: Callable[[str], None]) -> None:
@@ -128,8 +129,10 @@ class LogCleaner:
         yield from self._index(log, segments, dirty, latest)
         segments = [segment for segment in segments if segment.base_offset < latest.end]
         groups = group_segments([_stats(segment) for segment in segments], log.config.segment_bytes)
+        # A transaction may extend over several groups.
+        transactions = CleanedTransactions(log.aborted_between(segments[0].base_offset, dirty.end) if segments else ())
         for group in groups:
-            yield from _clean_group(log, segments[group.start : group.stop], latest, now_wall_ms)
+            yield from _clean_group(log, segments[group.start : group.stop], latest, transactions, now_wall_ms)
         if log.log_start_offset <= latest.end:
             self.cleaned_up_to[log.tp] = latest.end
             self._write_checkpoint()
@@ -139,6 +142,7 @@ class LogCleaner:
     ) -> Generator[None]:
         """Add the keys of the dirty part to `latest`, up to the largest number of keys."""
         latest.end = dirty.start
+        transactions = CleanedTransactions(log.aborted_between(dirty.start, dirty.end))
         read_bytes = 0
         for segment in segments:
             for info in read_batches(segment):
@@ -146,7 +150,10 @@ class LogCleaner:
                     continue
                 if latest.is_full:
                     return
-                latest.add(info)
+                if transactions.is_removable(info) or info.is_control:
+                    latest.end = info.last_offset + 1
+                else:
+                    latest.add(info)
                 read_bytes += info.size
                 if read_bytes >= STEP_BYTES:
                     read_bytes = 0
@@ -158,18 +165,25 @@ class LogCleaner:
         write_offsets(self._files, self._path, self.cleaned_up_to)
 
 
-def _clean_group(log: Log, segments: Sequence[LogSegment], latest: LatestOffsets, now_wall_ms: int) -> Generator[None]:
+def _clean_group(
+    log: Log,
+    segments: Sequence[LogSegment],
+    latest: LatestOffsets,
+    transactions: CleanedTransactions,
+    now_wall_ms: int,
+) -> Generator[None]:
     """Write the records to keep of `segments` to one new segment, and replace them by it."""
     cleaned = log.create_cleaned(segments[0].base_offset)
+    transactions.retained = cleaned.aborted = []
     read_bytes, is_replaced = 0, False
     try:
         for segment in segments:
             for info in read_batches(segment):
-                last = log.producers.last_offset_of(info.producer_id) == info.last_offset
                 filtered = filter_batch(
                     info,
                     latest,
-                    is_producers_last=last,
+                    is_removable=transactions.is_removable(info),
+                    is_producers_last=log.producers.has_as_last_batch(info),
                     delete_retention_ms=log.config.delete_retention_ms,
                     now_wall_ms=now_wall_ms,
                 )
@@ -191,7 +205,7 @@ def _clean_group(log: Log, segments: Sequence[LogSegment], latest: LatestOffsets
 
 
 def read_batches(segment: LogSegment) -> Iterator[BatchInfo]:
-    """Yield every batch of a segment with its bytes. `Uncleanable` for damage and for transactions."""
+    """Yield every batch of a segment with its bytes. `Uncleanable` for damage."""
     try:
         for position, info in segment.batches(bodies=True):
             _check(info, segment, position)
@@ -203,8 +217,6 @@ def read_batches(segment: LogSegment) -> Iterator[BatchInfo]:
 def _check(info: BatchInfo, segment: LogSegment, at: int) -> None:
     if not has_valid_checksum(info):
         raise Uncleanable(f"its segment {segment.base_offset} is damaged: at byte {at} the checksum is wrong")
-    if info.is_transactional or info.is_control:
-        raise Uncleanable(f"it contains records of transactions, for example at offset {info.base_offset}")
 
 
 def _check_unchanged(log: Log, segments: Sequence[LogSegment]) -> None:

@@ -3,19 +3,23 @@
 Kafka's rules: https://kafka.apache.org/documentation/#compaction, KIP-534 for tombstones. A batch keeps its first and
 last offset when records are removed from it, so offsets have gaps. The last batch of an idempotent producer is kept
 even without records, because it carries the producer's last sequence number.
+
+Records of aborted transactions are removed. A marker is kept as long as its transaction has batches, and then, like a
+tombstone, for `delete.retention.ms`: a reader that already has the records needs it to know their end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from kcli.broker.log.log_config import LogConfig
+from kcli.broker.log.segment_index import AbortedTransaction
 from kcli.protocol.records.batch import BatchInfo, Buffer
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.compression import CODEC_NAMES
-from kcli.protocol.records.record import NewRecord
+from kcli.protocol.records.record import ABORT_MARKER, COMMIT_MARKER, NewRecord, control_type
 from kcli.protocol.records.scan import iter_records
 
 _LONG_KEY_BYTES = 32
@@ -60,7 +64,8 @@ def find_dirty_section(
     """
     active = segments[-1].base_offset
     start = cleaned_up_to if log_start_offset <= cleaned_up_to <= active else log_start_offset
-    end = min(active, last_stable_offset)
+    # Whole segments only: the outcome of transactions in the segment with the last stable offset may be unknown.
+    end = max((one.base_offset for one in segments if one.base_offset <= last_stable_offset), default=log_start_offset)
     next_offset = {segment.base_offset: following.base_offset for segment, following in pairwise(segments)}
     dirty = [
         segment for segment in segments[:-1] if next_offset[segment.base_offset] > start and segment.base_offset < end
@@ -128,28 +133,84 @@ def _short(key: bytes) -> bytes:
     return blake2b(key, digest_size=_LONG_KEY_BYTES).digest()
 
 
+class CleanedTransactions:
+    """The transactions of the batches that a cleaning reads, in the order of the log.
+
+    `aborted` are the aborted transactions whose records are in this part of the log. `retained` are those whose records
+    were removed but whose markers remain; they make up the index of the cleaned segment.
+    """
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self.retained: list[AbortedTransaction] = []
+        self._later = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
+        self._aborted: dict[int, AbortedTransaction] = {}
+        self._with_batches: set[int] = set()  # the producers whose current transaction has batches
+
+    def is_removable(self, info: BatchInfo) -> bool:
+        """Return whether a batch has only records of an aborted transaction, or a marker without its transaction.
+
+        Call it once for each batch.
+        """
+        while self._later and self._later[-1].first_offset <= info.last_offset:
+            transaction = self._later.pop()
+            self._aborted[transaction.producer_id] = transaction
+        if info.is_control:
+            return self._ends_without_batches(info)
+        if not info.is_transactional:
+            return False
+        self._with_batches.add(info.producer_id)
+        return info.producer_id in self._aborted
+
+    def _ends_without_batches(self, info: BatchInfo) -> bool:
+        marker = next(iter_records(info.records), None)
+        if marker is None:
+            return True
+        if control_type(marker.key) not in (ABORT_MARKER, COMMIT_MARKER):
+            return False
+        has_batches = info.producer_id in self._with_batches
+        self._with_batches.discard(info.producer_id)
+        aborted = self._aborted.pop(info.producer_id, None)
+        if aborted is not None and has_batches:
+            self.retained.append(aborted)
+        return not has_batches
+
+
 def filter_batch(
-    info: BatchInfo, latest: LatestOffsets, *, is_producers_last: bool, delete_retention_ms: int, now_wall_ms: int
+    info: BatchInfo,
+    latest: LatestOffsets,
+    *,
+    is_removable: bool = False,
+    is_producers_last: bool,
+    delete_retention_ms: int,
+    now_wall_ms: int,
 ) -> Buffer | None:
     """Return the batch without superseded records: the same bytes, a new batch, or None when no record is kept.
 
-    The first cleaning that finds a tombstone sets a delete horizon, `delete_retention_ms` from now, in its batch; a
-    cleaning after that time removes it. `is_producers_last`: the batch is the last one of a known producer.
+    The first cleaning that finds a tombstone, or a marker that is removable, sets a delete horizon in its batch,
+    `delete_retention_ms` from now; a cleaning after that time removes it. `is_removable`: see `CleanedTransactions`.
+    `is_producers_last`: the batch is the last one of a known producer.
     """
     horizon_ms = info.delete_horizon_ms
-    keep_tombstones = horizon_ms is None or now_wall_ms < horizon_ms
+    is_before_horizon = horizon_ms is None or now_wall_ms < horizon_ms
     records = list(iter_records(info.records))
-    kept = [
-        record
-        for record in records
-        if record.offset >= latest.end
-        or (
-            record.key is not None
-            and (record.value is not None or keep_tombstones)
-            and latest.is_latest(record.key, record.offset)
-        )
-    ]
-    if horizon_ms is None and any(record.value is None for record in kept):
+    if info.is_control:
+        kept = records if not is_removable or is_before_horizon else []
+        needs_horizon = is_removable and bool(kept)
+    elif is_removable:
+        kept, needs_horizon = [], False
+    else:
+        kept = [
+            record
+            for record in records
+            if record.offset >= latest.end
+            or (
+                record.key is not None
+                and (record.value is not None or is_before_horizon)
+                and latest.is_latest(record.key, record.offset)
+            )
+        ]
+        needs_horizon = any(record.value is None for record in kept)
+    if horizon_ms is None and needs_horizon:
         horizon_ms = now_wall_ms + delete_retention_ms
     if not kept:
         if not is_producers_last:
@@ -168,6 +229,8 @@ def filter_batch(
         producer_id=info.producer_id,
         producer_epoch=info.producer_epoch,
         base_sequence=info.base_sequence,
+        transactional=info.is_transactional,
+        control=info.is_control,
         timestamp_type="append" if info.is_append_time else "create",
         max_timestamp_ms=None if recompute_max else info.max_timestamp_ms,
         delete_horizon_ms=horizon_ms,

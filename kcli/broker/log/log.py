@@ -357,6 +357,7 @@ class Log:
 
     def replace_segments(self, cleaned: LogSegment, old: Sequence[LogSegment]) -> None:
         """Replace the `old` segments by `cleaned`. They are adjacent and do not include the newest."""
+        self.transactions.save(cleaned)
         self.segments = replace_segments(self._files, self.segments, cleaned, old)
 
     def discard_cleaned(self, cleaned: LogSegment) -> None:

@@ -167,11 +167,6 @@ class ProducerStateManager:
         is_aborted = control_type(marker.key) == ABORT_MARKER
         return CompletedTransaction(info.producer_id, first_offset, info.last_offset, is_aborted)
 
-    def last_offset_of(self, producer_id: int) -> int | None:
-        """Return the offset of the last record of a producer, None when it is unknown."""
-        state = self.producers.get(producer_id)
-        return state.batches[-1].last_offset if state and state.batches else None
-
     def has_as_last_batch(self, info: BatchInfo) -> bool:
         """Return whether a batch is the last one of a known producer: of its records, else of its markers."""
         state = self.producers.get(info.producer_id)

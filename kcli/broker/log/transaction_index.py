@@ -44,8 +44,8 @@ class TransactionIndex:
                 entries.append(_entry(completed, self._producers))
 
     def save(self, segment: LogSegment) -> None:
-        """Write the index of a segment that is complete, for as long as the log has producers with transactions."""
-        if segment.aborted is not None and self._producers.has_transactions:
+        """Write the index of a complete segment, even an empty one, so that no restart has to search for markers."""
+        if segment.aborted is not None and self.is_needed:
             segment.save_aborted(segment.aborted)
 
     def between(self, segments: Sequence[LogSegment], offset: int, upto: int) -> list[AbortedTransaction]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -9,14 +10,16 @@ from uuid import UUID
 import pytest
 
 from kcli.broker.files import DiskFiles
-from kcli.broker.log.cleaner import LogCleaner
+from kcli.broker.log.cleaner import LogCleaner, read_batches
 from kcli.broker.log.log import Log
 from kcli.broker.log.log_config import LogConfig
 from kcli.protocol.records.batch import read_batch_info
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.scan import iter_records
 from kcli.structs import TopicPartition
+from tests.broker.log.logs import Transactions, marker, scan_committed
 
+CAPTURE = Path(__file__).parents[2] / "vectors" / "compaction-transactions.txt"
 TP = TopicPartition("comp", 0)
 NOW = 1_700_000_000_000
 DAY = 86_400_000
@@ -28,11 +31,11 @@ Row = tuple[bytes, bytes | None]
 class Bench:
     """A log and its cleaner."""
 
-    def __init__(self, folder: Path, config: LogConfig = COMPACT) -> None:
+    def __init__(self, folder: Path, config: LogConfig = COMPACT, *, clean: bool = True) -> None:
         self.folder = folder
         self.config = config
         self.reports: list[str] = []
-        self.log = self.open_log(clean=True)
+        self.log = self.open_log(clean=clean)
         self.cleaner = self.new_cleaner()
 
     def open_log(self, *, clean: bool) -> Log:
@@ -78,6 +81,14 @@ class Bench:
                     assert record.key is not None
                     found[record.offset] = (record.key, record.value)
         return found
+
+    def committed(self) -> dict[int, Row]:
+        """Return the records that a read_committed consumer gets."""
+        return {record.offset: (record.key or b"", record.value) for record in scan_committed(self.log)}
+
+    def newest(self) -> dict[bytes, bytes | None]:
+        """Return the newest committed value of each key."""
+        return dict(self.committed().values())
 
     def files(self) -> list[str]:
         return sorted(path.name for path in (self.folder / "comp-0").glob("0*"))
@@ -247,17 +258,97 @@ def test_damaged_log_is_reported_once_and_not_changed(bench: Bench) -> None:
     assert (bench.files(), path.read_bytes()) == (before, bytes(data))
 
 
-def test_log_with_transactions_is_not_cleaned(bench: Bench) -> None:
-    """Aborted records must not supersede committed ones, and this broker cannot distinguish them yet."""
+# ---- transactions ----
+
+
+def captured_cleanings() -> list[tuple[int, dict[str, bytes], dict[str, bytes]]]:
+    """Return the time, the files before and the cleaned files after each cleaning of Apache Kafka."""
+    cleanings: list[tuple[int, dict[str, bytes], dict[str, bytes]]] = []
+    for line in CAPTURE.read_text().splitlines():
+        if not line.startswith("#"):
+            what, name, data = line.split()
+            if what == "cleaning":
+                cleanings.append((int(data), {}, {}))
+            else:
+                cleanings[-1][1 if what == "before" else 2][name] = bytes.fromhex(data)
+    return cleanings
+
+
+@pytest.mark.parametrize(("now", "before", "after"), captured_cleanings(), ids=["first", "second", "after retention"])
+def test_cleaned_transactions_equal_those_of_apache_kafkas_cleaner(
+    tmp_path: Path, now: int, before: dict[str, bytes], after: dict[str, bytes]
+) -> None:
+    """Committed and aborted transactions, one of them in two segments, a tombstone, and markers without records."""
+    folder = tmp_path / "comp-0"
+    folder.mkdir()
+    for name, data in before.items():
+        (folder / name).write_bytes(data)
+    bench = Bench(tmp_path, COMPACT._replace(min_cleanable_dirty_ratio=0.001, delete_retention_ms=20_000), clean=False)
+    bench.clean(now)
+    assert {name: (folder / name).read_bytes() for name in after} == after
+    assert len(bench.log.segments) == 2
+
+
+def test_records_of_an_open_transaction_are_not_cleaned(bench: Bench) -> None:
     bench.append((b"a", b"1"))
-    bench.append((b"a", b"2"), producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
-    marker = (b"\0\0\0\0", b"\0\0\0\0\0\0")
-    bench.append(marker, producer_id=7, producer_epoch=0, transactional=True, control=True)
+    bench.roll()
+    bench.append((b"a", b"2"))
+    bench.append((b"a", b"open"), producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     bench.roll()
     bench.append((b"b", b"1"))
+    bench.cleaner.cleaned_up_to[TP] = 0
     bench.clean()
-    assert "transactions" in bench.reports[0]
-    assert len(bench.contents()) == 4
+    assert bench.contents() == {0: (b"a", b"1"), 1: (b"a", b"2"), 2: (b"a", b"open"), 3: (b"b", b"1")}
+    bench.log.append(marker(7, commit=False), leader_epoch=0, now_wall_ms=NOW, from_client=False)
+    bench.log.advance_high_watermark(5)
+    bench.clean()
+    assert bench.committed() == {1: (b"a", b"2"), 3: (b"b", b"1")}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_cleaning_keeps_the_newest_committed_record_of_each_key(bench: Bench, seed: int) -> None:
+    """Random transactions, cleanings and restarts; in the end the markers of empty transactions are removed."""
+    chance, now = random.Random(seed), NOW
+    bench.log.config = bench.config = COMPACT._replace(min_cleanable_dirty_ratio=0.001, delete_retention_ms=1000)
+    newest: dict[bytes, bytes] = {}
+    pending: dict[int, dict[bytes, bytes]] = {}
+    story = Transactions(bench.log)
+    for number in range(300):
+        key, value, producer = b"k%d" % chance.randrange(12), b"%d" % number, chance.randrange(4)
+        action = chance.random()
+        if action < 0.08:
+            bench.roll()
+        elif action < 0.14:
+            now += chance.randrange(800)
+            bench.clean(now)
+        elif action < 0.18:
+            clean = chance.random() < 0.5
+            bench.log.close(clean=clean)
+            bench.log = story.log = bench.open_log(clean=clean)
+        elif action < 0.4 and producer in pending:
+            is_commit = chance.random() < 0.5
+            story.end(producer, commit=is_commit)
+            for own_key, own_value in pending.pop(producer).items():
+                if is_commit and int(own_value) > int(newest.get(own_key, b"-1")):  # the higher offset wins
+                    newest[own_key] = own_value
+        elif producer == 3:
+            story.write(None, value, key=key)
+            newest[key] = value
+        else:
+            story.write(producer, value, key=key)
+            pending.setdefault(producer, {})[key] = value
+    for producer in pending:
+        story.end(producer, commit=False)
+    assert bench.newest() == newest
+    bench.roll()
+    story.write(None, b"end", key=b"end")
+    for _ in range(4):
+        bench.clean(now := now + 2000)
+        bench.cleaner.cleaned_up_to[TP] = 0
+    assert bench.newest() == newest | {b"end": b"end"}
+    assert len(bench.committed()) == len(newest) + 1
+    markers = [info for one in bench.log.segments for info in read_batches(one) if info.is_control]
+    assert len([info for info in markers if info.record_count]) <= len(newest) + 3
 
 
 @pytest.mark.parametrize("steps", range(1, 11))

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kcli.broker.log.compaction import LatestOffsets, SegmentStats, filter_batch, find_dirty_section, group_segments
 from kcli.broker.log.log_config import LogConfig
 from kcli.protocol.records.batch import BatchInfo, read_batch_info
@@ -224,9 +226,11 @@ def test_records_older_than_max_compaction_lag_are_due_below_the_ratio() -> None
     assert not dirty.is_due(config)
 
 
-def test_cleanable_part_ends_at_the_last_stable_offset() -> None:
-    dirty, _ = dirty_section(segments((0, 100, NOW), (10, 100, NOW), (20, 100, NOW)), stable=5)
-    assert (dirty.end, dirty.dirty_bytes) == (5, 100)
+@pytest.mark.parametrize(("stable", "end"), [(5, 0), (10, 10), (19, 10), (20, 20), (25, 20)])
+def test_cleanable_part_ends_before_the_segment_with_the_last_stable_offset(stable: int, end: int) -> None:
+    """A later record of an open transaction must not supersede a committed one."""
+    dirty, _ = dirty_section(segments((0, 100, NOW), (10, 100, NOW), (20, 100, NOW)), stable=stable)
+    assert (dirty.end, dirty.dirty_bytes) == (end, end * 10)
 
 
 def test_checkpoint_outside_of_the_log_is_ignored() -> None:
