@@ -68,6 +68,7 @@ complete -c kcli -n '__kcli_at topic delete' -l verbose -s v -d 'Print more deta
 complete -c kcli -n '__kcli_at topic delete' -l help -s h -d 'Show the help and exit.'
 complete -c kcli -n '__kcli_just_at consume' -a 'topic' -d 'Read a range of a topic, follow it, or join a group.'
 complete -c kcli -n '__kcli_at consume' -l offset -s o -x -d 'Range to read, see above; repeatable. [end]'
+complete -c kcli -n '__kcli_at consume' -l from-beginning -d 'Read from the log start, like -o start.'
 complete -c kcli -n '__kcli_at consume' -l exit -s e -d 'Stop at the end offsets that the partitions have at the start.'
 complete -c kcli -n '__kcli_at consume' -l max-messages -s n -x -d 'Stop after N printed records.'
 complete -c kcli -n '__kcli_at consume' -l idle-timeout -x -d 'Stop when no record arrives for SECONDS. [never]'

@@ -319,8 +319,7 @@ class RangeReader:
 
     def _log_end_receded(self, tp: TopicPartition, progress: RangeProgress) -> bool:
         """True if a fetch response shows a log end before an offset that existed when the range was resolved."""
-        state = self._subscription.state(tp)
-        log_end = state.last_stable_offset if self._isolation else state.high_watermark
+        log_end = self._subscription.state(tp).log_end(read_committed=bool(self._isolation))
         return -1 < log_end < self._initial_end(progress)
 
     def _initial_end(self, progress: RangeProgress) -> int:
@@ -361,6 +360,15 @@ class RangeReader:
                 error = self._unresolved.get(tp)
                 coverages.append(unresolved(tp, requested, str(error or "not resolved"), error))
         return coverages
+
+    def followed(self) -> dict[TopicPartition, bool]:
+        """Return the open partitions that are read without an end, each with whether it was read to the log end."""
+        read_committed = bool(self._isolation)
+        return {
+            tp: self._subscription.state(tp).is_at_end(read_committed=read_committed)
+            for tp, progress in self._progress.items()
+            if progress.open and progress.resolved.end is None
+        }
 
     def close(self) -> None:
         """Stop fetching. The client stays open."""

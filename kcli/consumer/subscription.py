@@ -89,6 +89,15 @@ class PartitionState:
             return None
         return None if self.end is not None and self.fetch_position.offset >= self.end else self.fetch_position
 
+    def log_end(self, *, read_committed: bool) -> int:
+        """Return the end for readers that the last response contained: high watermark or last stable offset, or -1."""
+        return self.last_stable_offset if read_committed else self.high_watermark
+
+    def is_at_end(self, *, read_committed: bool) -> bool:
+        """True if all records before the last known end for readers were returned."""
+        log_end = self.log_end(read_committed=read_committed)
+        return self.position is not None and -1 < log_end <= self.position.offset
+
 
 class SubscriptionState:
     """The partitions being read, with their states.

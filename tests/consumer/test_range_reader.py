@@ -220,6 +220,20 @@ def test_a_range_without_an_end_is_never_done_and_complete() -> None:
     assert (coverage(reader).reason, coverage(reader).complete) == ("following", True)
 
 
+def test_a_followed_partition_is_at_the_log_end_after_its_last_record() -> None:
+    cluster = FakeCluster()
+    log = cluster.topic("t", partitions=2)
+    log.append("a")
+    log.append("b")
+    ranges = {T0: ReadRange(EARLIEST), T1: ReadRange(EARLIEST, Offset(5))}
+    reader = start(cluster, ranges, wait_for_end=True, max_partition_fetch_bytes=1)
+    assert reader.followed() == {T0: False}
+    read(reader, polls=1)
+    assert reader.followed() == {T0: False}
+    read(reader, polls=2)
+    assert reader.followed() == {T0: True}
+
+
 def test_a_read_that_stops_early_is_incomplete() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")

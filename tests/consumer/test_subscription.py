@@ -189,3 +189,17 @@ def test_a_seek_and_an_unassignment_drop_the_unread_records() -> None:
     assert subscription.unread == {A1: 7}
     subscription.assign([A0])
     assert subscription.unread == {}
+
+
+def test_a_partition_is_at_its_end_when_all_visible_records_were_returned() -> None:
+    subscription = SubscriptionState()
+    subscription.assign([A0])
+    state = subscription.state(A0)
+    assert not state.is_at_end(read_committed=False)
+    subscription.seek(A0, 5)
+    assert not state.is_at_end(read_committed=False)  # no response yet
+    state.high_watermark, state.last_stable_offset = 7, 5
+    assert state.is_at_end(read_committed=True)
+    assert not state.is_at_end(read_committed=False)
+    subscription.delivered(A0, FetchPosition(7))
+    assert state.is_at_end(read_committed=False)

@@ -122,7 +122,7 @@ def sorted_lines(run: Finished) -> list[bytes]:
         (["-o", "@2024-01-31T20:30:2024-01-31T21:00:00.001Z"], {0: [9], 1: [9], 2: [9]}),
         (["-o", "@2024-01-31T13:00+01:00:2024-01-31T13:00"], {0: [0], 1: [0], 2: [0]}),
         (["-o", "start", "-e", "--grep", "^[02]-7$"], {0: [7], 2: [7]}),
-        (["-o", "start", "-e", "--grep", "-7"], {0: [7], 1: [7], 2: [7]}),
+        (["--from-beginning", "-e", "--grep", "-7"], {0: [7], 1: [7], 2: [7]}),
         (["-o", "start", "-e", "--invert", "--grep", "-[0-8]"], {0: [9], 1: [9], 2: [9]}),
         (["-e"], {}),
     ],
@@ -156,7 +156,7 @@ def test_deleted_offsets_are_not_covered(hourly: str, any_kafka: Kafka) -> None:
 def test_a_start_time_after_the_last_record_reads_nothing_and_reports_it(hourly: str, any_kafka: Kafka) -> None:
     run = consume(any_kafka, hourly, "-o", "@2024-02-10", "-e")
     assert (run.status, run.out) == (0, b"")
-    assert f"kcli: {hourly} 0,1,2: no record at or after 2024-02-10T00:00:00.000Z" in run.err
+    assert f"kcli: {hourly} 0-2: no record at or after 2024-02-10T00:00:00.000Z" in run.err
 
 
 def test_max_messages_is_exact_across_partitions(hourly: str, any_kafka: Kafka) -> None:
@@ -227,7 +227,7 @@ def test_a_follower_prints_at_once_and_stops_quietly_at_ctrl_c(any_kafka: Kafka,
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130
     assert b"old" not in out.read_bytes()
-    assert out.with_suffix(".stderr").read_text() == ""
+    assert out.with_suffix(".stderr").read_text() == f"kcli: reached the end of {topic} 0-1; waiting for new records\n"
 
 
 def test_a_follower_reads_partitions_that_are_added(any_kafka: Kafka, tmp_path: Path) -> None:
@@ -251,11 +251,20 @@ def test_a_follower_reads_partitions_that_are_added(any_kafka: Kafka, tmp_path: 
 
 def test_an_idle_follower_ends_with_success(mixed: str, any_kafka: Kafka) -> None:
     run = consume(any_kafka, mixed, "-o", "start", "--idle-timeout", "0.5", "-f", "%o ")
-    assert (run.status, run.out, run.err) == (0, b"0 1 2 3 4 5 ", "")
+    at_end = f"kcli: reached the end of {mixed} 0; waiting for new records\n"
+    assert (run.status, run.out, run.err) == (0, b"0 1 2 3 4 5 ", at_end)
+
+
+def test_exit_without_an_offset_is_reported_because_it_reads_nothing(mixed: str, any_kafka: Kafka) -> None:
+    run = consume(any_kafka, mixed, "-e")
+    assert (run.status, run.out) == (0, b"")
+    note = "kcli: -e without -o reads nothing: the read starts at the log end; use -o start to start at the log start\n"
+    assert run.err.startswith(note)
+    assert note not in consume(any_kafka, mixed, "-e", "-o", "end").err
 
 
 def test_a_closed_pipe_is_a_quiet_success(hourly: str, any_kafka: Kafka) -> None:
-    command = [*KCLI, "consume", hourly, "-o", "start", "-b", any_kafka.bootstrap_servers]
+    command = [*KCLI, "consume", hourly, "-o", "start", "-q", "-b", any_kafka.bootstrap_servers]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
     assert process.stdout is not None
     assert process.stderr is not None

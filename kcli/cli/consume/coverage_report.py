@@ -90,11 +90,11 @@ def failures(partitions: Iterable[PartitionCoverage]) -> list[str]:
 
 
 def _grouped(texts: Iterable[tuple[TopicPartition, str]]) -> list[str]:
-    """Return one sentence for all partitions with the same text: `orders 0,1,4: no record at or after ...`."""
+    """Return one sentence for all partitions with the same text: `orders 0-2,4: no record at or after ...`."""
     partitions: dict[tuple[str, str], list[int]] = {}
     for tp, text in texts:
         partitions.setdefault((tp.topic, text), []).append(tp.partition)
-    return [f"{topic} {','.join(map(str, numbers))}: {text}" for (topic, text), numbers in partitions.items()]
+    return [f"{topic} {format_partitions(numbers)}: {text}" for (topic, text), numbers in partitions.items()]
 
 
 def read_status(coverage: ReadCoverage) -> int:

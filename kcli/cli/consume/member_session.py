@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kcli.cli import exit_status
 from kcli.cli.consume.committer import Committer, run_despite_wakeups
 from kcli.cli.consume.coverage_report import member_items, member_table, partitions_text, reset_text
+from kcli.cli.consume.range_session import FollowReports, reporter
 from kcli.cli.consume.read_loop import STOP_SIGNALS, Interrupt, PrintedRecords, Sink, print_records
 from kcli.consumer.coverage import StopReason
 from kcli.errors import KcliError, WakeupError
@@ -37,6 +38,7 @@ class MemberPlan(NamedTuple):
     commit_every_ms: float | None
     timeout_ms: float
     exit_at_end: bool = False
+    read_committed: bool = False
 
 
 def print_as_member(
@@ -47,15 +49,24 @@ def print_as_member(
     However it ends, the printed records are committed after the last write, and the group is left.
     """
     printed, sink = PrintedRecords(), Sink(env.stdout_bytes)
-    report = _reporter(env, plan.group, quiet=options.quiet)
-    warn = _reporter(env, plan.group, quiet=False)
+    prefix = f"kcli: group {plan.group}"
+    report, warn = (reporter(env, prefix, quiet=quiet) for quiet in (options.quiet, False))
     committer = Committer(consumer, env.clock, warn, interval_ms=plan.commit_every_ms, timeout_ms=plan.timeout_ms)
-    source = MemberSource(consumer, committer, env.clock, report, warn=warn, exit_at_end=plan.exit_at_end)
+    source = MemberSource(
+        consumer,
+        committer,
+        env.clock,
+        report,
+        warn=warn,
+        exit_at_end=plan.exit_at_end,
+        read_committed=plan.read_committed,
+    )
     started_ms, leave_ms = env.clock.now_ms(), plan.timeout_ms
     with Interrupt(client.wakeup, STOP_SIGNALS, debounce_s=1.0) as interrupt:
         try:
             source.subscribe(plan.topics)
-            stop = _print_records(env, interrupt, source, committer, options, printed, sink)
+            follow = FollowReports(env, prefix, source.followed, printed, options)
+            stop = _print_records(env, interrupt, source, committer, options, printed, sink, follow)
         except (KcliError, OSError):
             with suppress(KcliError):
                 committer.finish()
@@ -87,6 +98,7 @@ def _print_records(
     options: PrintOptions,
     printed: PrintedRecords,
     sink: Sink,
+    follow: FollowReports,
 ) -> StopReason:
     """Write everything that goes to standard output, and return the reason for the end."""
     printer = BatchPrinter(options.renderer, sink, committer)
@@ -94,6 +106,7 @@ def _print_records(
     def after_poll() -> None:
         committer.finish_batches(printed.first_unprinted)
         committer.tick()
+        follow.tick()
         sink.check()
 
     sink.write(options.renderer.begin)
@@ -147,14 +160,6 @@ class BatchPrinter:
         self._committer.written(tp)
 
 
-def _reporter(env: Environment, group: str, *, quiet: bool) -> Callable[[str], None]:
-    def report(sentence: str) -> None:
-        if not quiet:
-            env.report(f"kcli: group {group}: {sentence}")
-
-    return report
-
-
 # A member that joins while others own all partitions gets none at first, and its share in the next rebalance.
 _UNASSIGNED_TIMEOUT_MS = 10_000.0
 _WAITING_REPORT_MS = 5_000.0
@@ -182,6 +187,7 @@ class MemberSource:
         *,
         warn: Callable[[str], None] | None = None,
         exit_at_end: bool = False,
+        read_committed: bool = False,
     ) -> None:
         self.ends: dict[TopicPartition, int] = {}
         self.positions: dict[TopicPartition, int] = {}
@@ -193,6 +199,7 @@ class MemberSource:
         self._report = report
         self._warn = warn or report
         self._exit_at_end = exit_at_end
+        self._read_committed = read_committed
         self._rebalances = 0
         self._since_ms = clock.now_ms()
         self._reported_waiting = False
@@ -250,6 +257,16 @@ class MemberSource:
         if beyond:
             self._consumer.check_range(beyond)
         self._in_range.update(known)
+
+    def followed(self) -> dict[TopicPartition, bool]:
+        """Return the assigned partitions, each with whether it was read to the log end; none with `exit_at_end`."""
+        if self._exit_at_end:
+            return {}
+        subscription = self._consumer.subscription
+        return {
+            tp: subscription.state(tp).is_at_end(read_committed=self._read_committed)
+            for tp in subscription.partitions()
+        }
 
     def save_positions(self) -> None:
         """Save the position of each partition, for the report after it is no longer assigned."""

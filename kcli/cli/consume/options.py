@@ -4,7 +4,7 @@ Pure: no I/O, no clock.
 
     SPEC   = [PARTITION "="] RANGE
     RANGE  = BOUND | [BOUND] ":" [BOUND]          ":END" starts at the log start; "START:" follows, like "START"
-    BOUND  = "start" | "end" | N | "+N" | "-N" | "@" TIME
+    BOUND  = "start" | "end" | N | "+N" | "-N" | "@" TIME     "start" and "end" have the names of other tools, too
     TIME   = see kcli.text
 
 The end of a range is exclusive. A time that starts a range needs no second "@": `@-2h:-1h`. A time without a zone is
@@ -32,8 +32,10 @@ _NAMED: dict[str, Bound] = {
     "start": EARLIEST,
     "beginning": EARLIEST,
     "earliest": EARLIEST,
+    "oldest": EARLIEST,
     "end": LATEST,
     "latest": LATEST,
+    "newest": LATEST,
 }
 _LARGEST_OFFSET = 2**63 - 1
 _LONGEST = 100
@@ -207,13 +209,11 @@ def _bad(spec: str, reason: str) -> ConfigError:
     return ConfigError(f"-o: '{spec}' is not a valid range; {reason}")
 
 
-_RESETS = {
-    "start": "earliest",
-    "beginning": "earliest",
-    "earliest": "earliest",
-    "end": "latest",
-    "latest": "latest",
-}
+def offset_options(offsets: Sequence[str] | None, *, from_beginning: bool) -> list[str]:
+    """Return all values of `-o`; `--from-beginning` is `-o start`. Raise ConfigError if both are given."""
+    if from_beginning and offsets:
+        raise ConfigError(f"--from-beginning cannot be combined with -o {offsets[0]}; it is the same as -o start")
+    return ["start"] if from_beginning else list(offsets or ())
 
 
 class MemberOptions(NamedTuple):
@@ -273,13 +273,13 @@ def assignor_property(assignor: str, protocol: str) -> dict[str, str]:
 
 
 def _reset(offsets: Sequence[str]) -> str:
-    reset = _RESETS.get(offsets[0].strip().lower())
-    if reset is None or len(offsets) > 1:
+    bound = _NAMED.get(offsets[0].strip())
+    if bound is None or len(offsets) > 1:
         raise ConfigError(
             f"-o {' -o '.join(offsets)} cannot be combined with --group: a member starts at the committed offsets; "
             "use -o start or -o end for partitions without one"
         )
-    return reset
+    return "earliest" if bound is EARLIEST else "latest"
 
 
 class RenderOptions(NamedTuple):

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.cli.consume import coverage_report
+from kcli.cli.consume.coverage_report import partitions_text
 from kcli.cli.consume.read_loop import UNLIMITED, Interrupt, Limits, PrintedRecords, Sink, print_records
 from kcli.cli.output.progress import Progress
 from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason, is_bounded
@@ -21,17 +22,24 @@ if TYPE_CHECKING:
     from kcli.consumer.read_range import ReadRange
     from kcli.structs import TopicPartition
 
+SIGN_OF_LIFE_MS = 10_000.0
 _REPORT_INTERVAL_MS = 1000.0
+_END_INTERVAL_MS = 250.0
 
 
 class PrintOptions(NamedTuple):
-    """The rendering and the filters of records, early ends, and the reports on standard error."""
+    """The rendering and the filters of records, early ends, and the reports on standard error.
+
+    `notes` are reported before the first record. `quiet` suppresses notes and tables; `verbose` adds signs of life.
+    """
 
     renderer: Renderer
     filters: Filters | None = None
     limits: Limits = UNLIMITED
     stats: bool = False
     quiet: bool = False
+    verbose: bool = False
+    notes: Sequence[str] = ()
 
 
 def print_ranges(
@@ -47,6 +55,9 @@ def print_ranges(
     """
     printed = PrintedRecords(reader.ranges)
     with_table = is_bounded(reader.ranges) and not options.quiet
+    report = reporter(env, "kcli", quiet=options.quiet)
+    for note in options.notes:
+        report(note)
     partitions = PartitionReports(env, reader.coverage, with_notes=not options.quiet, failures_in_table=with_table)
     try:
         resolved = reader.resolve(deadline_ms).values
@@ -85,8 +96,11 @@ def _print_ranges(
         by_offset = (_offsets_passed(reader) - before) / distance if distance else 1.0
         return max(by_offset, printed.total.records / max_records if max_records else 0.0)
 
+    follow = FollowReports(env, "kcli", reader.followed, printed, options)
+
     def after_poll() -> None:
         progress.tick()
+        follow.tick()
         partitions.tick(len(reader.ranges))
         sink.check()
 
@@ -119,6 +133,63 @@ def _offsets_passed(reader: RangeReader) -> int:
 def _shows_progress(env: Environment, ranges: Mapping[TopicPartition, ReadRange], options: PrintOptions) -> bool:
     can_draw = env.stderr_is_terminal and env.environ.get("TERM") != "dumb"
     return can_draw and is_bounded(ranges) and not env.stdout_is_terminal and not options.quiet
+
+
+def reporter(env: Environment, prefix: str, *, quiet: bool) -> Callable[[str], None]:
+    """Return a function that reports a sentence on stderr after this prefix; one without effect if `quiet`."""
+
+    def report(sentence: str) -> None:
+        if not quiet:
+            env.report(f"{prefix}: {sentence}")
+
+    return report
+
+
+class FollowReports:
+    """Report the end of the log once for each followed partition, and with -v a sign of life at intervals.
+
+    `followed` returns the followed partitions, each with whether it was read to the log end. The end is reported when
+    each of them was at its end at some time.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        prefix: str,
+        followed: Callable[[], Mapping[TopicPartition, bool]],
+        printed: PrintedRecords,
+        options: PrintOptions,
+    ) -> None:
+        self._clock = env.clock
+        self._report = reporter(env, prefix, quiet=options.quiet)
+        self._followed = followed
+        self._printed = printed
+        self._reached: set[TopicPartition] = set()
+        self._reported: set[TopicPartition] = set()
+        self._next_ms = 0.0
+        self._next_sign_ms = env.clock.now_ms() + SIGN_OF_LIFE_MS if options.verbose else float("inf")
+
+    def tick(self) -> None:
+        """Report what is due."""
+        now_ms = self._clock.now_ms()
+        if now_ms >= self._next_ms:
+            self._next_ms = now_ms + _END_INTERVAL_MS
+            self._report_end()
+        if now_ms >= self._next_sign_ms:
+            self._next_sign_ms = now_ms + SIGN_OF_LIFE_MS
+            self._report(f"{self._printed.total.records} records printed{self._end_text()}")
+
+    def _report_end(self) -> None:
+        followed = self._followed()
+        self._reached.update(tp for tp, at_end in followed.items() if at_end)
+        new = followed.keys() - self._reported
+        if new and self._reached.issuperset(followed):
+            self._reported |= new
+            self._report(f"reached the end of {partitions_text(new)}; waiting for new records")
+
+    def _end_text(self) -> str:
+        followed = self._followed()
+        return f"; {sum(followed.values())} of {len(followed)} partitions are read to the end" if followed else ""
 
 
 class PartitionReports:

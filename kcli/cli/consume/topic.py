@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # several of them fit in memory decoded. A person who follows a topic should not wait for Kafka's 5 minutes until the
 # metadata shows a new partition. Settings of the user take precedence.
 DEFAULTS = {"receive.buffer.bytes": "-1", "fetch.max.bytes": str(8 << 20), "metadata.max.age.ms": "30000"}
+_EMPTY_READ = "-e without -o reads nothing: the read starts at the log end; use -o start to start at the log start"
 NO_GROUP: Mapping[str, str] = {}
 
 
@@ -31,6 +32,7 @@ def run(
         list[str] | None,
         Option("--offset", "-o", metavar="[P=]RANGE", help="Range to read, see above; repeatable. [end]"),
     ] = None,
+    from_beginning: Annotated[bool, Option("--from-beginning", help="Read from the log start, like -o start.")] = False,
     exit_at_end: Annotated[
         bool, Option("--exit", "-e", help="Stop at the end offsets that the partitions have at the start.")
     ] = False,
@@ -107,9 +109,11 @@ def run(
     r"""Read a range of a topic, or follow it. Without --group nothing is committed; no topic is created.
 
     RANGE is START, START:END or :END; the default is "end": new records only. END is exclusive. START and END are:
-    start, end, 100 (an offset), +100 (after the log start), -100 (before the log end), @TIME (the first record at or
-    after it). TIME is epoch seconds or milliseconds, 2024-01-31, 2024-01-31T10:00:00Z (without a zone: UTC), -1h30m,
-    or now; for example -o @-2h:-1h. P=RANGE is for partition P; with only such ranges, only those partitions are read.
+    start (or beginning, earliest, oldest), end (or latest, newest), 100 (an offset), +100 (after the log start), -100
+    (before the log end), @TIME (the first record at or after it). TIME is epoch seconds or milliseconds, 2024-01-31,
+    2024-01-31T10:00:00Z (without a zone: UTC), -1h30m, or now; for example -o @-2h:-1h. P=RANGE is for partition P;
+    with only such ranges, only those partitions are read. Partitions that are added to a followed topic are read from
+    their start. When the end of the log is reached, one line on stderr says so; with -v, one more every 10 seconds.
 
     FORMAT has kcat's verbs: %s value, %k key, %t topic, %p partition, %o offset, %T timestamp, %h headers, %S and %K
     length of value and key, %R value length as 4 bytes, %% a percent sign; and %{time}, %{value:hex}, %{value:base64},
@@ -134,6 +138,7 @@ def run(
         choose_ranges,
         followed_topics,
         make_renderer,
+        offset_options,
         parse_offset_specs,
         refuse_without_group,
     )
@@ -143,7 +148,8 @@ def run(
 
     member = MemberOptions(group, no_commit, assignor, instance_id, protocol)
     refuse_without_group(member)
-    specs = parse_offset_specs(() if group is not None else offset or (), env.clock.wall_ms())
+    offsets = offset_options(offset, from_beginning=from_beginning)
+    specs = parse_offset_specs(() if group is not None else offsets, env.clock.wall_ms())
     wanted = parse_topics(topic, partition or ())
     raw_options = (format, key_delimiter, null, None if delimiter == "\\n" else delimiter)
     is_raw = any(option is not None for option in raw_options)  # which takes precedence over KCLI_OUTPUT
@@ -155,10 +161,12 @@ def run(
         Limits(max_messages, _idle_ms(idle_timeout)),
         stats,
         quiet,
+        common.verbose,
+        notes=[_EMPTY_READ] if exit_at_end and not offsets and group is None else [],
     )
     if group is not None:
         topics = check_topics(wanted, partition or ())
-        config = _member_config(common, isolation_level, member, offset or ())
+        config = _member_config(common, isolation_level, member, offsets)
         return _read_as_member(env, common, topics, config, printing, exit_at_end=exit_at_end, commits=not no_commit)
     from kcli.consumer.range_reader import RangeReader
 
@@ -195,7 +203,7 @@ def _read_as_member(
         for error in find_coordinators(client, [config.group_id], GROUP, deadline_ms).errors.values():
             raise error
         every_ms = config.auto_commit_interval_ms if commits else None
-        plan = MemberPlan(config.group_id, topics, every_ms, common.timeout_ms, exit_at_end)
+        plan = MemberPlan(config.group_id, topics, every_ms, common.timeout_ms, exit_at_end, config.reads_committed)
         return print_as_member(env, client, Consumer.from_config(config, client), printing, plan)
 
 

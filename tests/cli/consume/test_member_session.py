@@ -362,6 +362,25 @@ def test_a_member_without_partitions_waits_before_it_exits() -> None:
     assert "no partition is assigned to this member" in run.err
 
 
+def _high_watermark(tp: TopicPartition, offset: int) -> Step:
+    def step(consumer: FakeConsumer) -> Any:
+        consumer.subscription.state(tp).high_watermark = offset
+        return {}
+
+    return step
+
+
+def test_the_end_of_the_log_is_reported_once_for_the_partitions_of_an_assignment() -> None:
+    at_end = [_high_watermark(P0, 2), _high_watermark(P1, 0), *[lambda _: {}] * 2]
+    run = Run([assigned(0, P0, P1), AB, *at_end, assigned(0, P2), lambda _: {}, _high_watermark(P2, 0)])
+    assert run.err.splitlines()[:4] == [
+        "kcli: group g: assigned orders 0-1",
+        "kcli: group g: reached the end of orders 0-1; waiting for new records",
+        "kcli: group g: assigned orders 2",
+        "kcli: group g: reached the end of orders 2; waiting for new records",
+    ]
+
+
 def test_joining_does_not_count_as_idle_and_a_long_wait_is_reported() -> None:
     run = Run([*[lambda _: {}] * 40, assigned(0, P0), AB], idle_ms=1_000, interrupts=False)
     assert (run.status, run.out) == (0, b"a\nb\n")

@@ -60,6 +60,8 @@ def test_options_become_properties() -> None:
         "group.protocol": "consumer",
         "auto.offset.reset": "latest",
     }
+    for name, reset in (("oldest", "earliest"), ("start", "earliest"), ("newest", "latest")):
+        assert member_properties(options, [name])["auto.offset.reset"] == reset
     assert assignor_property("uniform", "consumer") == {"group.remote.assignor": "uniform"}
     java = "org.apache.kafka.clients.consumer.StickyAssignor"
     assert assignor_property(java, "classic") == {"partition.assignment.strategy": "sticky"}

@@ -4,7 +4,13 @@ from datetime import datetime, timezone
 
 import pytest
 
-from kcli.cli.consume.options import choose_ranges, followed_topics, parse_offset_spec, parse_offset_specs
+from kcli.cli.consume.options import (
+    choose_ranges,
+    followed_topics,
+    offset_options,
+    parse_offset_spec,
+    parse_offset_specs,
+)
 from kcli.consumer.read_range import EARLIEST, LATEST, FromEnd, FromStart, Offset, ReadRange, Time
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
@@ -23,8 +29,11 @@ def utc(*when: int) -> Time:
         ("start", EARLIEST, None),
         ("beginning", EARLIEST, None),
         ("earliest", EARLIEST, None),
+        ("oldest", EARLIEST, None),
         ("end", LATEST, None),
         ("latest", LATEST, None),
+        ("newest", LATEST, None),
+        ("oldest:newest", EARLIEST, LATEST),
         ("0", Offset(0), None),
         ("42", Offset(42), None),
         (" 42 ", Offset(42), None),
@@ -224,3 +233,11 @@ def test_added_partitions_are_followed_if_all_partitions_of_a_topic_are(
 ) -> None:
     specs = parse_offset_specs(texts, NOW)
     assert followed_topics({"orders": None, "bills": [0, 1]}, specs, exit_at_end=exit_at_end) == followed
+
+
+def test_from_beginning_is_o_start() -> None:
+    assert offset_options(None, from_beginning=True) == ["start"]
+    assert offset_options(["5"], from_beginning=False) == ["5"]
+    assert offset_options(None, from_beginning=False) == []
+    with pytest.raises(ConfigError, match="--from-beginning cannot be combined with -o 5; it is the same as -o start"):
+        offset_options(["5"], from_beginning=True)

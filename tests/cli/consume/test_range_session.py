@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kcli.cli.consume.range_session import PartitionReports
+from kcli.cli.consume.options import RenderOptions, make_renderer
+from kcli.cli.consume.range_session import FollowReports, PartitionReports, PrintOptions
+from kcli.cli.consume.read_loop import PrintedRecords
 from kcli.clock import ManualClock
 from kcli.consumer.coverage import PartitionCoverage
 from kcli.error_codes import ErrorCode
@@ -66,10 +68,10 @@ def test_the_notes_on_a_partition_that_is_added_are_reported_once() -> None:
     assert read.reported() == ""
     read.coverage += [following(tp)._replace(notes=("added",)) for tp in (P2, P3)]
     read.reports.tick(4)
-    assert read.env.result(0).err == "kcli: orders 2,3: added\n"
+    assert read.env.result(0).err == "kcli: orders 2-3: added\n"
     read = Read(in_table=True)
     read.coverage += [following(tp)._replace(notes=("added",)) for tp in (P2, P3)]
-    assert read.reported() == "kcli: orders 2,3: added\n"
+    assert read.reported() == "kcli: orders 2-3: added\n"
     assert read.reported() == ""
     quiet = Read(with_notes=False)
     quiet.coverage = read.coverage
@@ -90,3 +92,63 @@ def test_failures_in_the_coverage_table_are_not_reported_before_it() -> None:
     read = Read(in_table=True)
     read.coverage[0] = failed(P0)
     assert read.reported() == ""
+
+
+class Follow:
+    """A followed topic whose partitions the test moves, and its reports."""
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+        self.clock = ManualClock()
+        self.env = FakeEnvironment(clock=self.clock)
+        self.at_end = {P0: False, P1: False}
+        options = PrintOptions(make_renderer(RenderOptions()), quiet=quiet, verbose=verbose)
+        self.reports = FollowReports(self.env, "kcli", lambda: self.at_end, PrintedRecords(), options)
+
+    def reported(self, *, after_ms: int = 250) -> str:
+        before = len(self.env.result(0).err)
+        self.clock.advance(after_ms)
+        self.reports.tick()
+        return self.env.result(0).err[before:]
+
+
+def test_the_end_of_the_log_is_reported_once() -> None:
+    follow = Follow()
+    assert follow.reported() == ""
+    follow.at_end = {P0: True, P1: False}
+    assert follow.reported() == ""
+    follow.at_end = {P0: False, P1: True}  # on a busy topic, they are rarely all at the end at the same time
+    assert follow.reported() == "kcli: reached the end of orders 0-1; waiting for new records\n"
+    follow.at_end = {P0: True, P1: True}
+    assert follow.reported() == ""
+
+
+def test_the_end_of_partitions_that_are_added_is_reported_too() -> None:
+    follow = Follow()
+    follow.at_end = {P0: True, P1: True}
+    assert follow.reported() != ""
+    follow.at_end |= {P2: False, P3: True}
+    assert follow.reported() == ""
+    follow.at_end[P2] = True
+    assert follow.reported() == "kcli: reached the end of orders 2-3; waiting for new records\n"
+
+
+def test_a_read_that_follows_nothing_reports_no_end() -> None:
+    follow = Follow()
+    follow.at_end = {}
+    assert follow.reported() == ""
+
+
+def test_verbose_follow_reports_a_sign_of_life_every_ten_seconds() -> None:
+    follow = Follow(verbose=True)
+    follow.at_end = {P0: True, P1: False}
+    assert follow.reported(after_ms=9_750) == ""
+    assert follow.reported() == "kcli: 0 records printed; 1 of 2 partitions are read to the end\n"
+    assert follow.reported(after_ms=9_750) == ""
+    follow.at_end = {}
+    assert follow.reported() == "kcli: 0 records printed\n"
+
+
+def test_quiet_follow_reports_nothing() -> None:
+    follow = Follow(quiet=True, verbose=True)
+    follow.at_end = {P0: True, P1: True}
+    assert follow.reported(after_ms=20_000) == ""
