@@ -11,7 +11,8 @@
 | 4 | refused, by a broker or by kcli itself | *_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use, |
 |   | | `Refused` |
 | 5 | incomplete, or timed out; also: no broker is reachable; | `TimeoutExpired`, `DisconnectedError`, |
-|   | the outcome of a change is unknown | `IncompleteResponse`, `OutcomeUnknown`, REQUEST_TIMED_OUT |
+|   | the outcome of a change is unknown | `IncompleteResponse`, `OutcomeUnknown`, retriable error codes |
+|   | | (they were repeated until the time was up) |
 | 6 | a threshold was exceeded | |
 | 130 | interrupted | |
 """
@@ -64,7 +65,6 @@ _REFUSED = {
     "NON_EMPTY_GROUP",
     "GROUP_SUBSCRIBED_TO_TOPIC",
 }
-_INCOMPLETE = {"REQUEST_TIMED_OUT"}
 
 
 def status_of(error: BaseException) -> int:
@@ -92,7 +92,7 @@ def status_of_code(code: ErrorCode) -> int:
         return NOT_FOUND
     if code.name in _REFUSED:
         return REFUSED
-    return INCOMPLETE if code.name in _INCOMPLETE else FAILED
+    return INCOMPLETE if code.retriable else FAILED
 
 
 def status_of_all(errors: Iterable[BaseException | None]) -> int:

@@ -21,6 +21,8 @@ from kcli.structs import Node
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 
+_SHORT_MS = 1_000.0
+
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 R = TypeVar("R")
@@ -340,9 +342,11 @@ def error_codes_in(response: Any) -> Iterator[int]:
 
 
 def half_deadline(client: ConsumerNetworkClient, deadline_ms: float) -> float:
-    """Return the deadline for one of several requests in sequence: half of the remaining time.
+    """Return the deadline for one of several requests in sequence: half of the remaining time, all of the last second.
 
-    A broker that is down then does not use up the time of the later requests.
+    A broker that is down then does not use up the time of the later requests. A caller for which the answer is
+    necessary repeats the sequence while errors are retriable and time is left.
     """
     now_ms = client.clock.now_ms()
-    return now_ms + max(0.0, deadline_ms - now_ms) / 2
+    remaining_ms = max(0.0, deadline_ms - now_ms)
+    return now_ms + (remaining_ms if remaining_ms <= _SHORT_MS else remaining_ms / 2)

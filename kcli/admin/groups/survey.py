@@ -65,7 +65,8 @@ def survey_groups(
     learn_topics(client, topics, half_deadline(client, deadline_ms))
     groups = {name: _existing_partitions(group, client) for name, group in described.values.items()}
     wanted = {tp for group in groups.values() for member in group.members for tp in member.owned}
-    bounds = log_bounds(client, wanted | committed, half_deadline(client, deadline_ms), isolation_level=isolation_level)
+    until_ms = half_deadline(client, deadline_ms) if time_lag else deadline_ms
+    bounds = log_bounds(client, wanted | committed, until_ms, isolation_level=isolation_level)
     rows = {
         name: _calculate(group, offsets.values.get(name, {}), bounds, time_lag=time_lag)
         for name, group in groups.items()

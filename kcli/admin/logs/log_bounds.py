@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # An election takes well under a second; a partition without a leader for longer has no eligible replica.
 _LEADERLESS_MS = 1_000
+_FINAL = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
 
 
 class LogBounds(NamedTuple):
@@ -41,7 +42,8 @@ def log_bounds(
     """Return the bounds of logs of topics that `learn_topics` has requested.
 
     With `isolation_level` 1 the ends are the last stable offsets. The wait for a partition without a leader is short,
-    and a topic that does not exist is not waited for. The start is requested only where the end is known.
+    and a topic that does not exist is not waited for. The start is requested only where the end is known. A leader that
+    refuses for a reason that passes, such as OFFSET_NOT_AVAILABLE after its election, is asked until the deadline.
     """
     ends: dict[TopicPartition, int | KcliError] = {}
     with_leader, leaderless = [], []
@@ -58,7 +60,36 @@ def log_bounds(
     ends |= _offsets(client, leaderless, LATEST, leaderless_deadline_ms, isolation_level)
     ends_ms = client.clock.now_ms()
     starts = _offsets(client, [tp for tp, end in ends.items() if isinstance(end, int)], EARLIEST, deadline_ms, 0)
+    if not_ready := [tp for tp in with_leader if isinstance(ends[tp], BrokerError) and may_pass(ends[tp])]:
+        later = _offsets(client, not_ready, LATEST, deadline_ms, isolation_level)
+        ends_ms = client.clock.now_ms()
+        ends |= later
+        starts |= _offsets(client, [tp for tp, end in later.items() if isinstance(end, int)], EARLIEST, deadline_ms, 0)
     return LogBounds(starts, ends, ends_ms)
+
+
+def settled_bounds(
+    client: ConsumerNetworkClient, partitions: Iterable[TopicPartition], deadline_ms: float
+) -> LogBounds:
+    """Return `log_bounds`; ask again until the deadline after an error that `may_pass`, a lost connection too."""
+    bounds, pending = LogBounds({}, {}, 0.0), list(partitions)
+    for _ in client.attempts(deadline_ms):
+        learn_topics(client, {tp.topic for tp in pending}, half_deadline(client, deadline_ms))
+        latest = log_bounds(client, pending, half_deadline(client, deadline_ms))
+        bounds = LogBounds({**bounds.starts, **latest.starts}, {**bounds.ends, **latest.ends}, latest.ends_ms)
+        pending = [tp for tp in pending if any(may_pass(of.get(tp)) for of in (latest.starts, latest.ends))]
+        if not pending:
+            break
+    return bounds
+
+
+def may_pass(error: object) -> bool:
+    """True for an error that more time may cure: retriable, unless a topic is missing or a partition has no leader.
+
+    The short waits for a topic that was just created and for the election of a leader are over by then.
+    """
+    final = isinstance(error, BrokerError) and error.code in _FINAL
+    return isinstance(error, KcliError) and error.retriable and not final
 
 
 def learn_topics(client: ConsumerNetworkClient, topics: Iterable[str], deadline_ms: float) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kcli.admin.groups.committed_offsets import committed_offsets
 from kcli.admin.groups.describe import describe_groups
 from kcli.admin.groups.group import SHARE, STREAMS
-from kcli.admin.logs.log_bounds import learn_topics, log_bounds
+from kcli.admin.logs.log_bounds import settled_bounds
 from kcli.admin.offsets.offset_plan import where_outside
 from kcli.client.requests import half_deadline
 from kcli.error_codes import ErrorCode
@@ -125,8 +125,7 @@ def refuse_unreachable(client: ConsumerNetworkClient, plan: Plan, deadline_ms: f
     moved = {row.tp for row in plan.rows if row.action == "move"}
     if plan.kind == "undo" or not moved:
         return plan
-    learn_topics(client, {tp.topic for tp in moved}, half_deadline(client, deadline_ms))
-    bounds = log_bounds(client, moved, half_deadline(client, deadline_ms))
+    bounds = settled_bounds(client, moved, deadline_ms)
     return plan._replace(rows=tuple(_in_bounds(row, bounds) for row in plan.rows))
 
 

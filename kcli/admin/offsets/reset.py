@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.committed_offsets import committed_offsets
 from kcli.admin.groups.describe import describe_groups
-from kcli.admin.logs.log_bounds import learn_topics, log_bounds
+from kcli.admin.logs.log_bounds import learn_topics, log_bounds, may_pass
 from kcli.admin.offsets.checks import check_cluster
 from kcli.admin.offsets.offset_plan import (
     ABSENT,
@@ -167,8 +167,34 @@ def gather_facts(
     """Return the facts of each group. A group that cannot be described, or whose offsets cannot be read, is an error.
 
     A topic or partition in scope that does not exist is a fact with an error; a topic has the number WHOLE_TOPIC. The
-    number of requests grows with the brokers, not with groups or partitions.
+    number of requests grows with the brokers, not with groups or partitions. While an error is retriable, its group is
+    asked for again until the deadline, because one error refuses the whole plan.
     """
+    names = list(dict.fromkeys(groups))
+    facts: Results[str, GroupFacts] = Results()
+    pending = names
+    for _ in client.attempts(deadline_ms):
+        latest = _gather_once(client, pending, scope, target, deadline_ms)
+        facts.errors = {name: error for name, error in facts.errors.items() if name not in latest.values}
+        facts.values.update(latest.values)
+        facts.errors.update({name: it for name, it in latest.errors.items() if name not in facts.values})
+        pending = [name for name in pending if _may_pass(latest, name)]
+        if not pending:
+            break
+    facts.values = {name: facts.values[name] for name in names if name in facts.values}
+    return facts
+
+
+def _may_pass(facts: Results[str, GroupFacts], name: str) -> bool:
+    """True if more time may cure an error of the group or of one of its partitions."""
+    known = facts.values.get(name)
+    errors = [facts.errors.get(name)] if known is None else [it.error for it in known.partitions]
+    return any(map(may_pass, errors))
+
+
+def _gather_once(
+    client: ConsumerNetworkClient, groups: Iterable[str], scope: Scope, target: Target, deadline_ms: float
+) -> Results[str, GroupFacts]:
     names = dict.fromkeys(groups)
     coordinators = Coordinators(client)
     described = describe_groups(client, names, half_deadline(client, deadline_ms), coordinators=coordinators)

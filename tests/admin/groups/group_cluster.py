@@ -159,6 +159,7 @@ class GroupCluster(FakeCluster):
         def offset_of(topic: str, number: int, timestamp: int) -> list_offsets.ListOffsetsPartitionResponse:
             leader = self.topics.get(topic, {}).get(number, (0, 0))[0]
             error = 0 if leader == self._node_of(peer) else NOT_LEADER
+            error = error or self.errors.get((ApiKey.LIST_OFFSETS, TopicPartition(topic, number)), 0)
             offset = 100 if timestamp == -1 else 10
             return list_offsets.ListOffsetsPartitionResponse(partition_index=number, error_code=error, offset=offset)
 

@@ -211,6 +211,14 @@ def test_a_partition_without_a_leader_is_an_error_in_its_row_after_a_short_wait(
     assert cluster.clock.now_ms() <= 2_000
 
 
+def test_a_leader_that_is_not_ready_is_asked_until_the_deadline() -> None:
+    cluster = GroupCluster({"g": FakeGroup(1, partitions(0, 1), at(40, (0, 1)))})
+    cluster.errors[ApiKey.LIST_OFFSETS, T1] = ErrorCode.OFFSET_NOT_AVAILABLE
+    cluster.selector.at(9_000, cluster.errors.clear)
+    survey = survey_groups(cluster.client(), ["g"], 10_000).values["g"]
+    assert [(row.end, row.error) for row in survey.partitions] == [(100, None)] * 2
+
+
 def test_a_deleted_topic_is_an_error_in_the_rows_of_its_partitions() -> None:
     gone = TopicPartition("gone", 0)
     cluster = GroupCluster({"g": FakeGroup(1, (), {gone: 3, T0: 40})})

@@ -20,6 +20,7 @@ from kcli.admin.offsets.offset_plan import (
 )
 from kcli.admin.offsets.preview import preview
 from kcli.admin.offsets.reset import GroupFacts, gather_facts
+from kcli.cli.exit_status import INCOMPLETE, status_of
 from kcli.client.requests import Results
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired
@@ -183,6 +184,37 @@ def test_an_unstable_committed_offset_is_an_error_of_its_partition() -> None:
     found = facts_of(cluster)
     assert [fact.error and code(fact.error) for fact in found] == [None, ErrorCode.UNSTABLE_OFFSET_COMMIT, None]
     assert found[1].committed is None
+
+
+@pytest.mark.parametrize("target", [ToEarliest(), ToTime(1_000)])
+def test_a_leader_that_is_not_ready_is_asked_until_the_deadline(target: Target) -> None:
+    """OFFSET_NOT_AVAILABLE after a leader change ended a reset with status 4 after 11 of 30 s."""
+    cluster = GroupCluster({"g": idle(1, at(40, (0, 1, 2)))})
+    cluster.errors[ApiKey.LIST_OFFSETS, T1] = ErrorCode.OFFSET_NOT_AVAILABLE
+    cluster.selector.at(9_000, cluster.errors.clear)
+    found = facts_of(cluster, target=target)
+    assert [(fact.start, fact.end, fact.error) for fact in found] == [(10, 100, None)] * 3
+    assert 9_000 <= cluster.clock.now_ms() < 10_000
+
+
+def test_a_retriable_error_at_the_deadline_is_the_error_of_its_partition_only() -> None:
+    cluster = GroupCluster({"g": idle(1, at(40, (0, 1, 2))), "h": idle(2, at(40, (0,)))})
+    cluster.errors[ApiKey.LIST_OFFSETS, T1] = ErrorCode.OFFSET_NOT_AVAILABLE
+    found = gathered(cluster, "g", "h")
+    assert 9_900 <= cluster.clock.now_ms() <= 10_000
+    first, second, third = found.values["g"].partitions
+    assert (first.error, code(second.error), third.error) == (None, ErrorCode.OFFSET_NOT_AVAILABLE, None)
+    assert status_of(BrokerError(ErrorCode.OFFSET_NOT_AVAILABLE)) == INCOMPLETE
+
+
+@pytest.mark.parametrize("api", [ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_FETCH])
+def test_a_loading_coordinator_is_asked_until_the_deadline(api: ApiKey) -> None:
+    cluster = GroupCluster({"g": idle(1, {T0: 40}), "h": idle(2, {T0: 41})})
+    cluster.errors[api, "g"] = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    cluster.selector.at(9_000, cluster.errors.clear)
+    found = gathered(cluster, "g", "h")
+    assert not found.errors
+    assert list(found.values) == ["g", "h"]
 
 
 # Previews
