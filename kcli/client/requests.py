@@ -149,6 +149,8 @@ def _outcomes(
     """The outcome of each key of one request; an error of the whole request is the error of each key."""
     try:
         outcomes = dict(read(client.wait(future, deadline_ms, node=node), keys))
+    except WakeupError:
+        raise  # the caller is interrupted, and no key has failed
     except KcliError as error:
         if give_up and not future.done and client.give_up(future, node):
             error = DisconnectedError(error.message, **error.evidence)

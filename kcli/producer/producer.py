@@ -10,7 +10,7 @@ from kcli.client.backoff import uniform
 from kcli.client.metadata import check_partitions
 from kcli.client.request_future import RequestFuture
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError
+from kcli.errors import BrokerError, KcliError, WakeupError
 from kcli.producer.accumulator import Accumulator
 from kcli.producer.batches import HEADER_BYTES, OnOutcome, Outcome, RecordMetadata, record_bytes
 from kcli.producer.partitioner import StickyPartitioner, partition_for_key
@@ -134,6 +134,8 @@ class Producer:
 
         try:
             self.send_many(topic, [record], complete, partition=partition)
+        except WakeupError:
+            raise
         except KcliError as error:
             future.fail(error)
         return future

@@ -2,7 +2,7 @@
 
 from kcli.client.requests import Results, ask_any, ask_node, ask_nodes, error_codes_in
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, DisconnectedError, TimeoutExpired
+from kcli.errors import BrokerError, DisconnectedError, TimeoutExpired, WakeupError
 from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from kcli.protocol.messages.heartbeat import HeartbeatResponse
@@ -107,6 +107,16 @@ def test_an_unreachable_node_is_a_timeout_of_that_node_at_the_deadline() -> None
     assert isinstance(results.errors[b], TimeoutExpired)
     assert "node 2, which the cluster advertises as b:9092, cannot be reached" in str(results.errors[b])
     assert cluster.clock.now_ms() == 2_000
+
+
+def test_a_wakeup_interrupts_a_fan_out_and_is_the_error_of_no_node() -> None:
+    cluster = FakeCluster("a:9092", "b:9092")
+    client = cluster.connect("a:9092")
+    a, b = client.ensure_fresh_metadata(1_000).nodes.values()
+    cluster.answers[ApiKey.LIST_GROUPS] = lambda peer, request, version: client.wakeup()
+    error = failure_of(lambda: ask_nodes(client, [a, b], ListGroupsRequest(), 5_000))
+    assert isinstance(error, WakeupError)
+    assert cluster.clock.now_ms() < 1_000
 
 
 def test_results_keep_values_and_errors_apart() -> None:

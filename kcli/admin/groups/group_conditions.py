@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kcli.admin.groups.lag import PartitionLag, total_lag
 from kcli.conditions import Amount, Condition, Facts, Kind, parse_condition
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, KcliError
+from kcli.errors import BrokerError, ConfigError, KcliError, WakeupError
 
 if TYPE_CHECKING:
     from kcli.admin.groups.group import Group
@@ -205,5 +205,7 @@ def _observe(
         survey = surveys.values[group]
         step = wait.observe(survey_facts(survey, strict=True))
         return _Observation(step, survey.group.state, len(survey.group.members), total_lag(survey.partitions).lag)
+    except WakeupError:
+        raise
     except KcliError as error:
         return _Observation(wait.observe_error(error))

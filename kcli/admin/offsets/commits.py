@@ -12,7 +12,7 @@ from kcli.admin.groups.committed_offsets import committed_offsets
 from kcli.client.requests import Located, Results, fan_out_changes, half_deadline
 from kcli.client.routing import COORDINATOR_ERRORS, Coordinators, ask_coordinator
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError
+from kcli.errors import BrokerError, KcliError, WakeupError
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -89,6 +89,8 @@ def send_changes(
             by_group.setdefault(key[0], []).append(key)
         try:
             nodes = coordinators.locate(by_group, {group for group, _ in failures}, half_deadline(client, deadline_ms))
+        except WakeupError:
+            raise
         except KcliError as error:  # groups that are done keep their outcomes
             nodes = Results(errors=dict.fromkeys(by_group, error))
         for group, pending in by_group.items():
