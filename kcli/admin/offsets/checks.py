@@ -10,7 +10,6 @@ from kcli.admin.groups.describe import describe_groups
 from kcli.admin.groups.group import SHARE, STREAMS
 from kcli.admin.logs.log_bounds import settled_bounds
 from kcli.admin.offsets.offset_plan import where_outside
-from kcli.client.requests import half_deadline
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, Refused
 from kcli.structs import OffsetAndMetadata, TopicPartition
