@@ -24,8 +24,10 @@ from kcli.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from kcli.protocol.registry import ApiKey
 from tests.cli.fake import FakeEnvironment, Result, run_kcli
 from tests.cli.offsets.scene import Scene
+from tests.lossy_proxy import lossy_proxy
 from tests.real_kafka import Kafka
 
 LOOKING = {"ApiVersions", "FindCoordinator", "DescribeGroups", "OffsetFetch", "Metadata", "ListOffsets", "Fetch"}
@@ -211,3 +213,20 @@ def test_compat_refuses_a_reset_without_a_snapshot(scene: Scene, tmp_path: Path)
     assert result.status == 4
     assert "the snapshot cannot be written" in result.text
     assert scene.committed() == scene.before
+
+
+def test_lost_responses_to_commits_do_not_make_written_offsets_failed(any_kafka: Kafka, tmp_path: Path) -> None:
+    scene = Scene(any_kafka, tmp_path)
+    groups = [scene.group, *(any_kafka.new_name("group") for _ in range(5))]
+    for group in groups[1:]:
+        scene.commit(scene.before, group)
+    with lossy_proxy(any_kafka.bootstrap_servers, offset_commit="cut", offset_delete="cut") as proxy:
+        through = ("-b", proxy.address)
+        result = scene.offsets("reset", *groups, "--to-earliest", "--all-topics", "--execute", *through)
+        assert result.status == 0, result
+        assert "18 partitions moved; to undo: " in result.err
+        assert all(scene.positions(group) == {0: 0, 1: 0, 2: 0} for group in groups)
+        undone = scene.offsets("undo", "--last", "--execute", *through)
+        assert undone.status == 0, undone
+    assert all(scene.committed(group) == scene.before for group in groups)
+    assert proxy.requests[ApiKey.OFFSET_COMMIT] >= 12
