@@ -14,14 +14,15 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from kcli.errors import ConfigError, KcliError
 
@@ -32,6 +33,10 @@ INSTALL = "pip install 'kcli[spark]'"
 OLDEST = (4, 2)
 _NO_CONF: Mapping[str, str] = {}
 _SQL_SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.python.filterPushdown.enabled": "true"}
+
+
+STOP_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""The signals that ask a process to end. Windows has no SIGHUP."""
 
 
 class SparkFailed(KcliError):
@@ -69,18 +74,35 @@ def open_session(
     settings = {**_defaults(local=local), **shipping_conf(master, ship, os.environ), **conf}
     report(f"starting Spark ({master})")
     session = _start(master, settings, app_name, jvm_output or tempfile.TemporaryFile())  # noqa: SIM115
-    _register(session)
+    try:
+        _register(session)
+    except BaseException:
+        close_session(session)
+        raise
     return session
 
 
-def close_session(spark: SparkSession, *, patience_s: float = 10) -> None:
-    """Stop the session and the JVM that `open_session` started; kill them after `patience_s` seconds. Never raises."""
-    gateway = getattr(getattr(spark, "_sc", None), "_gateway", None)
-    stopping = threading.Thread(target=_stop, args=(spark,), daemon=True)
-    stopping.start()
-    stopping.join(patience_s)
-    if gateway is not None:
-        _end_jvm(gateway, patience_s)
+def close_session(spark: SparkSession | None, *, patience_s: float = 10) -> None:
+    """Stop the session and the JVM that `open_session` started; kill them after `patience_s` seconds. Never raises.
+
+    None: `open_session` was interrupted. A JVM that it has started ends all the same.
+    """
+    if spark is not None:
+        stopping = threading.Thread(target=_stop, args=(spark,), daemon=True)
+        stopping.start()
+        stopping.join(patience_s)
+    _end_jvm(patience_s, at_once=spark is None)
+
+
+def running_jvm() -> subprocess.Popen[bytes] | None:
+    """Return the process of the JVM that `open_session` has started and `close_session` has not yet ended."""
+    return _Jvm.started
+
+
+def kill_jvm() -> None:
+    """Kill the JVM that `open_session` started, if there is one. Its temporary files remain."""
+    if _Jvm.started is not None:
+        _Jvm.started.signal_group(signal.SIGKILL)
 
 
 def check_pyspark() -> str:
@@ -141,20 +163,83 @@ def _start(master: str, settings: Mapping[str, str], app_name: str, jvm_output: 
     from pyspark.sql import SparkSession
 
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items())).setMaster(master).setAppName(app_name)
-    gateway = None
     try:
         if SparkContext._gateway is None:
-            gateway = launch_gateway(conf, {"stdout": jvm_output, "stderr": jvm_output})
+            with _recorded_jvm():
+                gateway = launch_gateway(conf, {"stdout": jvm_output, "stderr": jvm_output})
             SparkContext._ensure_initialized(gateway=gateway)
+        on_interrupt = signal.getsignal(signal.SIGINT)
+        SparkContext.getOrCreate(conf)
+        if threading.current_thread() is threading.main_thread():
+            # PySpark's own handler would use the connection to the JVM while the interrupted call uses it.
+            signal.signal(signal.SIGINT, on_interrupt)
         return SparkSession.builder.config(conf=conf).getOrCreate()
     except Exception as error:
-        if gateway is not None:
-            _end_jvm(gateway, 5)
+        _end_jvm(5)
         raise SparkFailed(f"Spark did not start: {_startup_error(jvm_output) or error}") from error
-    except BaseException:  # Ctrl-C while Spark starts
-        if gateway is not None:
-            _end_jvm(gateway, 5)
+    except BaseException:
+        _end_jvm(5, at_once=True)
         raise
+
+
+class _Jvm(subprocess.Popen[bytes]):
+    """The process of the JVM, recorded from its start on: PySpark returns it only when the JVM is ready.
+
+    It is in a process group of its own, so that a Ctrl-C on the terminal is for kcli alone, and the launcher, which is
+    a process for a second, is ended too.
+    """
+
+    started: ClassVar[_Jvm | None] = None
+
+    def __init__(self, command: list[str], **settings: Any) -> None:
+        _Jvm.started = self
+        with (
+            _deferred_signals()
+        ):  # an interruption between the start and the assignment of `pid` would lose the process
+            super().__init__(command, **{**settings, "start_new_session": True})
+
+    def signal_group(self, number: int) -> None:
+        """Send a signal to the JVM and its launcher, if any of them is alive."""
+        if self.has_started and self.returncode is None:
+            with contextlib.suppress(OSError):
+                os.killpg(self.pid, number)
+
+    @property
+    def has_started(self) -> bool:
+        return getattr(self, "pid", None) is not None
+
+
+@contextlib.contextmanager
+def _recorded_jvm() -> Iterator[None]:
+    """Let `launch_gateway` start the JVM as a `_Jvm`."""
+    from pyspark import java_gateway
+
+    usual = java_gateway.Popen
+    java_gateway.Popen = _Jvm
+    try:
+        yield
+    finally:
+        java_gateway.Popen = usual
+
+
+@contextlib.contextmanager
+def _deferred_signals() -> Iterator[None]:
+    """Call Python's handlers of signals after the block. A mask would not do: another thread can receive the signal,
+    and processes inherit it.
+    """
+    arrived: list[int] = []
+    handlers: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in STOP_SIGNALS:
+            if callable(signal.getsignal(number)):
+                handlers[number] = signal.signal(number, lambda number, _: arrived.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number in arrived:
+            signal.raise_signal(number)
 
 
 def _connect(
@@ -192,24 +277,33 @@ def _stop(spark: Any) -> None:
         spark.stop()
 
 
-def _end_jvm(gateway: Any, patience_s: float) -> None:
-    """End a gateway's JVM by closing its standard input; it then exits and removes its temporary files.
+def _end_jvm(patience_s: float, *, at_once: bool = False) -> None:
+    """End the JVM by closing its standard input; it then exits and removes its temporary files.
 
-    The gateway is not called: after a Ctrl-C in one of its calls `shutdown` waits forever (observed).
+    While it starts it does not read its standard input: end it `at_once` with a signal. The gateway is not called:
+    after a Ctrl-C in one of its calls `shutdown` waits forever (observed).
     """
-    from pyspark import SparkContext
+    from kcli.spark.ship import remove_zips
 
-    process = getattr(gateway, "proc", None)
-    if process is not None:
+    remove_zips()  # kcli ends without Python's exit functions
+    process = _Jvm.started
+    if process is None:
+        return
+    if process.stdin is not None:
         with contextlib.suppress(OSError):
             process.stdin.close()
+    if at_once:
+        process.signal_group(signal.SIGTERM)
+    if process.has_started:
         try:
             process.wait(patience_s)
         except subprocess.TimeoutExpired:
-            process.kill()
+            process.signal_group(signal.SIGKILL)
             process.wait()
-    if SparkContext._gateway is gateway:
-        SparkContext._gateway = SparkContext._jvm = None
+    from pyspark import SparkContext
+
+    SparkContext._gateway = SparkContext._jvm = None
+    _Jvm.started = None
 
 
 def _startup_error(jvm_output: IO[bytes]) -> str:
@@ -244,10 +338,11 @@ def lean_home(pyspark: Path, environ: Mapping[str, str]) -> Path | None:
 def _make_home(home: Path, pyspark: Path) -> None:
     """Make the folder atomically, because another process may be making the same one."""
     scratch = Path(tempfile.mkdtemp(dir=home.parent, prefix="making-"))
-    for name in _LINKED:
-        if (pyspark / name).exists():
-            (scratch / name).symlink_to(pyspark / name)
     try:
-        scratch.rename(home)
-    except OSError:
+        for name in _LINKED:
+            if (pyspark / name).exists():
+                (scratch / name).symlink_to(pyspark / name)
+        with contextlib.suppress(OSError):
+            scratch.rename(home)
+    finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -95,10 +95,20 @@ def zip_kcli() -> bytes:
     return packed.getvalue()
 
 
+_zip_folders: list[str] = []
+
+
+def remove_zips() -> None:
+    """Delete the zips of this process. Executors fetch them from here, so call it after the session has ended."""
+    while _zip_folders:
+        shutil.rmtree(_zip_folders.pop(), ignore_errors=True)
+
+
 def _zip_file() -> str:
-    """Return the path of the zip. It is deleted at the end of this process; until then executors fetch it from here."""
+    """Return the path of a new zip."""
     folder = tempfile.mkdtemp(prefix="kcli-ship-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _zip_folders.append(folder)
+    atexit.register(remove_zips)
     path = Path(folder, "kcli.zip")
     path.write_bytes(zip_kcli())
     return str(path)

@@ -7,6 +7,7 @@ import io
 import pickle
 import subprocess
 import sys
+import tempfile
 import zipfile
 from hashlib import sha256
 from pathlib import Path
@@ -18,7 +19,7 @@ from kcli.cli.exit_status import status_of
 from kcli.errors import BrokerError, ConfigError, KcliError, Refused, TimeoutExpired
 from kcli.spark.inline_source import carrying
 from kcli.spark.loss import DataLoss
-from kcli.spark.session import SparkFailed, lean_home
+from kcli.spark.session import SparkFailed, close_session, lean_home
 from kcli.spark.ship import prepend_python_path, shipping_conf, zip_kcli
 from kcli.spark.spark_errors import translate_error
 
@@ -57,6 +58,16 @@ def test_a_classic_cluster_gets_the_zip_on_executors_and_planner() -> None:
     assert shipping_conf("spark://host:7077", "installed", environ) == {}
     prepend_python_path(environ, path)
     assert environ["PYTHONPATH"] == f"{path}:/mine"
+
+
+def test_the_zip_is_deleted_with_the_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The kcli process ends without Python's exit functions."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("kcli.spark.session._Jvm.started", None)  # that of other tests
+    shipping_conf("spark://host:7077", "auto", {})
+    assert len(list(tmp_path.glob("*/kcli.zip"))) == 1
+    close_session(None)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_inline_source_and_its_reader_work_without_kcli(tmp_path: Path) -> None:

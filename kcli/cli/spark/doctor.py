@@ -23,13 +23,13 @@ def run(env: Environment, common: Common, cluster: Cluster) -> int:
     from kcli.cli import exit_status
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
-    from kcli.cli.spark.session import session_factory
+    from kcli.cli.spark.session import interruptible, session_factory
     from kcli.spark.ship import resolve_ship
 
     common.config()
     findings: list[Finding] = []
     ship = resolve_ship(cluster.master, cluster.remote, cluster.ship)
-    with session_factory(env, common, cluster) as start:
+    with interruptible(env), session_factory(env, common, cluster) as start:
         from kcli.spark.doctor import WRONG, all_checks
 
         findings = all_checks(start, common.properties, cluster.remote, ship)

@@ -215,10 +215,12 @@ def _stream(job: Job, spark: SparkSession, source: KafkaSource, target: Export, 
     try:
         return export_stream(spark, source, target, every_s=every_s, on_progress=on_progress)
     except KeyboardInterrupt:
-        if last is not None:
-            job.env.report(f"{last.records:,} records written to {target.to}; the next run continues there")
-            _warn_not_utf8(job, last)
-        raise
+        if last is None:
+            raise
+        _warn_not_utf8(job, last)
+        raise KeyboardInterrupt(
+            f"{last.records:,} records written to {target.to}; the next run continues there"
+        ) from None
 
 
 def _show_export(job: Job, target: Export, result: ExportResult, seconds: float) -> None:

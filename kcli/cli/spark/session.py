@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from kcli.cli import exit_status
@@ -69,17 +70,18 @@ def spark_session(
     from kcli.spark.session import check_pyspark
     from kcli.spark.spark_errors import translate_error
 
-    planned = preflight() if cluster.remote is None else None
-    check_pyspark()
-    if cluster.remote is None:
-        check_java(os.environ)
-    with session_factory(env, common, cluster, 0 if planned is None else planned.records) as start:
-        try:
-            yield start()
-        except Exception as error:
-            if _is_output_error(error):
-                raise
-            raise translate_error(error) from error
+    with interruptible(env):
+        planned = preflight() if cluster.remote is None else None
+        check_pyspark()
+        if cluster.remote is None:
+            check_java(os.environ)
+        with session_factory(env, common, cluster, 0 if planned is None else planned.records) as start:
+            try:
+                yield start()
+            except Exception as error:
+                if _is_output_error(error):
+                    raise
+                raise translate_error(error) from error
 
 
 def _is_output_error(error: Exception) -> bool:
@@ -93,34 +95,35 @@ def _is_output_error(error: Exception) -> bool:
 def session_factory(
     env: Environment, common: Common, cluster: Cluster, expected: int = 0
 ) -> Iterator[Callable[[], SparkSession]]:
-    """Yield a function that starts Spark, and stop it at the end. Errors are not translated.
+    """Yield a function that starts Spark, and stop it at the end. Errors are not translated. Use it in `interruptible`.
 
     `expected` is the number of records to read, for the progress line; 0: unknown.
     """
     import tempfile
 
     from kcli.cli.spark.progress import ProgressLine
-    from kcli.spark.session import close_session, open_session
+    from kcli.spark.session import close_session, open_session, running_jvm
 
     spark: Any = None
+    jvm_before = running_jvm()
     jvm_output = sys.stderr.buffer if common.verbose else tempfile.TemporaryFile()  # noqa: SIM115
     progress = ProgressLine(env, None if common.verbose else jvm_output)
-    with _without_warnings(common), _interrupted_by_signals(), progress as line:
+    with _without_warnings(common), progress as line:
 
         def start() -> SparkSession:
             nonlocal spark
             spark = open_session(**cluster._asdict(), report=line.show, jvm_output=jvm_output)
-            _install_handlers()
             line.follow(spark, expected)
             return spark
 
         try:
             yield start
         finally:
-            line.stop()
-            if spark is not None:
-                close_session(spark)
-            line.print_reports()
+            with _killing_at_once():
+                line.stop()
+                if spark is not None or running_jvm() is not jvm_before:  # a signal can arrive before the assignment
+                    close_session(spark)
+                line.print_reports()
 
 
 @contextmanager
@@ -140,26 +143,52 @@ def _without_warnings(common: Common) -> Iterator[None]:
             logging.disable(previous)
 
 
-_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+@contextmanager
+def interruptible(env: Environment) -> Iterator[None]:
+    """Raise KeyboardInterrupt at the first signal that asks the process to end, and report it in one line.
+
+    The line is the message of the KeyboardInterrupt, if it has one. A second signal within a second is the same
+    request: `timeout` and shells signal the process and its process group.
+    """
+    interrupted_s: list[float] = []
+
+    def interrupt(_number: int, _frame: Any) -> None:
+        if not interrupted_s or monotonic() - interrupted_s[0] > 1:
+            interrupted_s.append(monotonic())
+            raise KeyboardInterrupt
+
+    with _handling_signals(interrupt):
+        try:
+            yield
+        except KeyboardInterrupt as interruption:
+            env.report(str(interruption) or "kcli: interrupted")
+            raise
 
 
 @contextmanager
-def _interrupted_by_signals() -> Iterator[None]:
-    previous = {number: signal.getsignal(number) for number in _SIGNALS}
-    _install_handlers()
+def _killing_at_once() -> Iterator[None]:
+    """While Spark is stopped, let a signal kill it. A repeated signal within a second is the one that stopped it."""
+    from kcli.spark.session import kill_jvm
+
+    started_s = monotonic()
+
+    def kill(_number: int, _frame: Any) -> None:
+        if monotonic() - started_s > 1:
+            kill_jvm()
+
+    with _handling_signals(kill):
+        yield
+
+
+@contextmanager
+def _handling_signals(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Call the handler for each signal that asks the process to end, except one that is ignored, as under nohup."""
+    from kcli.spark.session import STOP_SIGNALS
+
+    handled = [it for it in STOP_SIGNALS if it == signal.SIGINT or signal.getsignal(it) != signal.SIG_IGN]
+    previous = {number: signal.signal(number, handler) for number in handled}
     try:
         yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-def _install_handlers() -> None:
-    """Raise KeyboardInterrupt for each signal. PySpark installs its own handler when its context is made."""
-    for number in _SIGNALS:
-        if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:  # nohup
-            signal.signal(number, _interrupt)
-
-
-def _interrupt(_number: int, _frame: Any) -> None:
-    raise KeyboardInterrupt
+        for number, before in previous.items():
+            signal.signal(number, before)
