@@ -69,3 +69,15 @@ def test_names_in_the_recipes_exist() -> None:
     for word in {word for word in words if re.fullmatch(r"kcli(\.\w+)+", word)}:
         module, _, name = word.rpartition(".")
         assert hasattr(importlib.import_module(module), name) or find_spec(word), word
+
+
+def test_no_text_installs_the_other_program_of_this_name() -> None:
+    """On PyPI, `kcli` is a manager of virtual machines; this distribution is `kcli-kafka`."""
+    suffixes = {".py", ".md", ".toml", ".1", ".7", ".fish", ".bash", ""}
+    folders = ("kcli", "tests", "man", "completions", ".ci")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
+    files += [*ROOT.glob("*.md"), *ROOT.glob("*.toml")]
+    texts = {str(path): path.read_text() for path in files if path.is_file()}
+    wrong = re.compile(r"pip3? install (?:-\S+ )*['\"]?kcli(?!-kafka)|\"kcli\[")
+    assert [path for path, text in texts.items() if wrong.search(text)] == []
+    assert 'name = "kcli-kafka"' in texts[str(ROOT / "pyproject.toml")]

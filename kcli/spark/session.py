@@ -29,7 +29,7 @@ from kcli.errors import ConfigError, KcliError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-INSTALL = "pip install 'kcli[spark]'"
+INSTALL = "pip install 'kcli-kafka[spark]'"
 OLDEST = (4, 2)
 _NO_CONF: Mapping[str, str] = {}
 _SQL_SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.python.filterPushdown.enabled": "true"}

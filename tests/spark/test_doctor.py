@@ -120,11 +120,11 @@ def test_a_missing_interpreter_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("package", "check", "cure"),
     [
-        ("pyarrow", "pyspark", "pip install 'kcli[spark]'"),
-        ("pyarrow", "pyarrow", "pip install 'kcli[spark]'"),
+        ("pyarrow", "pyspark", "pip install 'kcli-kafka[spark]'"),
+        ("pyarrow", "pyarrow", "pip install 'kcli-kafka[spark]'"),
         ("grpc", "grpc", "pip install 'pyspark[connect]'"),
-        ("pandas", "pyspark", "pip install 'kcli[spark]'"),
-        ("pandas", "pandas", "pip install 'kcli[spark]'"),
+        ("pandas", "pyspark", "pip install 'kcli-kafka[spark]'"),
+        ("pandas", "pandas", "pip install 'kcli-kafka[spark]'"),
     ],
 )
 def test_a_missing_package_is_named_with_the_cure(
@@ -207,7 +207,7 @@ def test_a_package_that_the_driver_lacks_is_reported_with_the_cure() -> None:
     """PySpark checks for pandas on the driver before it sends a function over Arrow batches."""
     lacking = ImportError("[PACKAGE_NOT_INSTALLED] Pandas >= 2.2.0 must be installed; however, it was not found.")
     assert look_at(FakeSession(executor=lacking))["executor"] == Finding(
-        "executor", WRONG, str(lacking), "pip install 'kcli[spark]'"
+        "executor", WRONG, str(lacking), "pip install 'kcli-kafka[spark]'"
     )
 
 

@@ -263,4 +263,4 @@ def test_a_missing_package_is_reported_with_the_cure(package: str, our_kafka: Ka
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "KCLI_DEBUG": ""})
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert f"kcli spark needs {package}" in done.stderr
-    assert "pip install 'kcli[spark]'" in done.stderr
+    assert "pip install 'kcli-kafka[spark]'" in done.stderr

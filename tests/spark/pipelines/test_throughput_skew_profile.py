@@ -368,7 +368,7 @@ def test_usage_errors_are_one_line(words: tuple[str, ...], output: str) -> None:
 
 def test_missing_plotly_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "plotly", None)
-    with pytest.raises(ConfigError, match=r"--report needs plotly .*pip install 'kcli\[spark\]'"):
+    with pytest.raises(ConfigError, match=r"--report needs plotly .*pip install 'kcli-kafka\[spark\]'"):
         check_page(str(tmp_path / "page.html"))
 
 
