@@ -29,6 +29,7 @@ _HOME = {
     "NotFound": "kcli.errors",
     "Refused": "kcli.errors",
     "TimeoutExpired": "kcli.errors",
+    "WakeupError": "kcli.errors",
 }
 __all__ = ["__version__", *_HOME]
 

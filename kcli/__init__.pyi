@@ -6,6 +6,7 @@ from kcli.errors import KcliError as KcliError
 from kcli.errors import NotFound as NotFound
 from kcli.errors import Refused as Refused
 from kcli.errors import TimeoutExpired as TimeoutExpired
+from kcli.errors import WakeupError as WakeupError
 from kcli.producer.producer import Producer as Producer
 from kcli.structs import OffsetAndMetadata as OffsetAndMetadata
 from kcli.structs import TopicPartition as TopicPartition

@@ -98,7 +98,14 @@ class OutcomeUnknown(KcliError):
 
 
 class WakeupError(KcliError):
-    """Another thread interrupted a poll."""
+    """`wakeup` was called, by another thread or by a signal handler, and has interrupted a call that waited."""
+
+
+class ConcurrentUse(KcliError):
+    """A thread called an object that another thread is using, and that belongs to one thread at a time.
+
+    Nothing was done.
+    """
 
 
 class BrokerError(KcliError):

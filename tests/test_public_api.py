@@ -29,6 +29,7 @@ PUBLIC = {
     "Refused",
     "TimeoutExpired",
     "TopicPartition",
+    "WakeupError",
 }
 TAUGHT = ("Admin", "Consumer", "Producer")
 STUB = Path(kcli.__file__).with_suffix(".pyi")

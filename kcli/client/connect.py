@@ -31,10 +31,6 @@ def connect(
     Tests pass a manual clock, an in-memory selector, a resolver of host names, and a `uniform` that is not random.
     """
     clock = clock or SystemClock()
-    if selector is None:
-        from kcli.network.selector import Selector
-
-        selector = Selector(clock, idle_ms=config.connections_max_idle_ms)
     retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, uniform=uniform)
     metadata = Metadata(
         parse_bootstrap(config.bootstrap_servers),
@@ -43,6 +39,10 @@ def connect(
         allow_auto_create=config.allow_auto_create_topics,
     )
     max_in_flight = getattr(config, "max_in_flight_requests_per_connection", _MAX_IN_FLIGHT)
+    if selector is None:
+        from kcli.network.selector import Selector
+
+        selector = Selector(clock, idle_ms=config.connections_max_idle_ms)
     network = NetworkClient(
         selector, metadata, config, clock, max_in_flight=max_in_flight, resolve=resolve, uniform=uniform
     )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from kcli.client.api_versions import Versions
@@ -156,6 +157,7 @@ class ConsumerNetworkClient:
         self._permit = _PollPermit(network.wakeup)
         self._completed_count = 0
         self._woken = False
+        self._ignored_wakeups = 0
         self._has_served = False  # `serve` completed a future since the last poll without `until`
         self._closed = False
 
@@ -208,7 +210,7 @@ class ConsumerNetworkClient:
 
         def is_over() -> bool:
             has_changed = until.done if until is not None else self._has_served or self._changes() != before
-            return has_changed or self._woken
+            return has_changed or self._is_woken
 
         if until is not None and until.done:
             return True
@@ -366,22 +368,33 @@ class ConsumerNetworkClient:
         self._woken = True
         self._network.wakeup()
 
+    @contextmanager
+    def without_wakeups(self) -> Iterator[None]:
+        """Let no `wakeup` interrupt the calls inside. One that is pending interrupts the next poll after them."""
+        self._ignored_wakeups += 1
+        try:
+            yield
+        finally:
+            self._ignored_wakeups -= 1
+
     def close(self) -> None:
-        """Close all connections. Requests in flight do not complete."""
+        """Close all connections. Requests in flight do not complete. Safe to call twice."""
         with self._lock:
             if not self._closed:
-                self._closed = True
+                self._closed, self._woken = True, False
                 self._network.close()
 
     # One pass of the event loop
 
     def _poll_once(self, deadline_ms: float, until: RequestFuture[Any] | None, *, serving: bool = False) -> None:
         with self._lock:
+            if self._closed:
+                raise KcliError("the client is closed")
             completed = self._send_unsent() + self._fail_unsent()
             if not serving:
                 completed += self._take_completions()
             now_ms = self.clock.now_ms()
-            urgent = completed or (self._woken and not serving) or (self._has_served and until is None)
+            urgent = completed or (self._is_woken and not serving) or (self._has_served and until is None)
             wait_ms = 0.0 if urgent else min(deadline_ms, self._next_event_ms(now_ms)) - now_ms
             completed += self._network.poll(max(0.0, wait_ms))
             completed += self._fail_unsent() + self._send_unsent()
@@ -431,8 +444,12 @@ class ConsumerNetworkClient:
         delays = (self._network.delay_ms(node.id, now_ms) for node in self._unsent.nodes())
         return min(self._unsent.next_deadline_ms(), now_ms + min(delays, default=float("inf")))
 
+    @property
+    def _is_woken(self) -> bool:
+        return self._woken and not self._ignored_wakeups
+
     def _raise_if_woken(self) -> None:
-        if self._woken:
+        if self._is_woken:
             self._woken = False
             raise WakeupError("another thread interrupted the poll")
 

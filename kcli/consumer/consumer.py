@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from kcli.consumer.fetch_loop import FetchLoop
 from kcli.consumer.group.group_client import GroupClient, GroupMetadata
 from kcli.consumer.subscription import PartitionFailure, PositionReset, SubscriptionState
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, LogTruncated, OffsetOutOfRange, TimeoutExpired
+from kcli.errors import BrokerError, ConcurrentUse, KcliError, LogTruncated, OffsetOutOfRange, TimeoutExpired
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -23,6 +25,34 @@ if TYPE_CHECKING:
 
 _CLOSE_TIMEOUT_MS = 30_000.0
 _POLL_MS = 500.0
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _one_thread(
+    method: Callable[Concatenate[Consumer, P], R], *, after_close: bool = False
+) -> Callable[Concatenate[Consumer, P], R]:
+    """Let one thread at a time run these methods of a consumer, and none after `close`.
+
+    Callbacks may call the consumer that calls them.
+    """
+
+    @functools.wraps(method)
+    def call(self: Consumer, /, *arguments: P.args, **named: P.kwargs) -> R:
+        if not self._in_use.acquire(blocking=False):
+            text = f"thread {self._user!r} is using this consumer"
+            raise ConcurrentUse(f"{text}; it belongs to one thread at a time, and others may only call wakeup")
+        try:
+            self._user = threading.current_thread().name
+            if self._closed and not after_close:
+                raise KcliError("the consumer is closed")
+            return method(self, *arguments, **named)
+        finally:
+            self._in_use.release()
+
+    return call
 
 
 class ConsumerRecord(NamedTuple):
@@ -71,9 +101,26 @@ class Consumer:
     ...     sum(int(columns.value_lengths.sum()) for partition, columns in consumer.columns(to_end=True))
     3
 
-    A consumer belongs to one thread; a member of a group sends its heartbeats in a thread of its own. Errors are
-    `kcli.errors.KcliError`; an unknown or invalid setting is a `ConfigError`. `max.poll.records` has no effect: a poll
-    returns the records of one response.
+    A consumer belongs to one thread at a time; a call during a call of another thread raises
+    `kcli.errors.ConcurrentUse`. Only `wakeup` may be called by any thread and by a signal handler. A member of a group
+    sends its heartbeats in a thread of its own. Errors are `kcli.errors.KcliError`; an unknown or invalid setting is a
+    `ConfigError`. `max.poll.records` has no effect: a poll returns the records of one response.
+
+    SIGTERM ends a Python program without `close`, and the group waits for session.timeout.ms before it gives the
+    partitions to other members. To leave the group at once, let the handler call `wakeup`; the `with` block closes.
+
+    >>> import signal
+    >>> from kcli import WakeupError
+    >>> with Consumer("orders", bootstrap_servers=bootstrap, group_id="billing") as consumer:
+    ...     previous = signal.signal(signal.SIGTERM, lambda number, frame: consumer.wakeup())
+    ...     signal.raise_signal(signal.SIGTERM)  # as `kill` does
+    ...     try:
+    ...         for record in consumer:
+    ...             print(record.value)
+    ...     except WakeupError:
+    ...         print("ended by SIGTERM")
+    ended by SIGTERM
+    >>> _ = signal.signal(signal.SIGTERM, previous)
     """
 
     def __init__(
@@ -114,8 +161,19 @@ class Consumer:
         from kcli.client.connect import connect
 
         self._config = config
+        self._closed = False
+        self._in_use = threading.RLock()
+        self._user = ""
         self._own_client = client is None
         self._client = client or connect(config)
+        try:
+            self._build(config, in_background=in_background)
+        except BaseException:
+            if self._own_client:
+                self._client.close()
+            raise
+
+    def _build(self, config: ConsumerConfig, *, in_background: bool) -> None:
         self.subscription = SubscriptionState()
         self._group: GroupClient | None = None
         if config.group_id is not None:
@@ -124,7 +182,6 @@ class Consumer:
         self._loop = FetchLoop(self._client, self.subscription, config, lookup=lookup)
         if self._group is not None:
             self._loop.tasks.append(self._group)
-        self._closed = False
         self._failures: dict[TopicPartition, PartitionFailure] = {}
 
     def __repr__(self) -> str:
@@ -152,15 +209,21 @@ class Consumer:
         """The partitions that are read now, sorted. Those of a group arrive with the first polls."""
         return sorted(self.subscription.partitions())
 
+    @_one_thread
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, without group membership.
 
-        A new partition starts at the committed offset of `group.id`, otherwise by `auto.offset.reset`.
+        A new partition starts at the committed offset of `group.id`, otherwise by `auto.offset.reset`. No partitions:
+        the same as `unsubscribe`.
         """
         requested = list(partitions)
+        if not requested:
+            self.unsubscribe()
+            return
         self.subscription.assign(requested)
         self._client.metadata.add_topics(dict.fromkeys(tp.topic for tp in requested))
 
+    @_one_thread
     def subscribe(
         self,
         topics: Iterable[str] = (),
@@ -192,6 +255,7 @@ class Consumer:
         group.subscribed(on_assigned, on_revoked, on_lost)
         self._client.metadata.add_topics(requested)
 
+    @_one_thread
     def unsubscribe(self) -> None:
         """Read nothing. A member first revokes its partitions and leaves its group, within default.api.timeout.ms."""
         try:
@@ -205,32 +269,38 @@ class Consumer:
             raise KcliError(f"cannot {action} without a group.id")
         return self._group
 
+    @_one_thread
     def seek(self, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
         """Set the position. With the leader epoch of the previous record, a truncated log is detected (KIP-320)."""
         if offset < 0:
             raise ValueError(f"offset must not be negative; got {offset}")
         self.subscription.seek(tp, offset, epoch)
 
+    @_one_thread
     def seek_to_beginning(self, partitions: Iterable[TopicPartition]) -> None:
         """Set the position to the log start offset."""
         for tp in partitions:
             self.subscription.request_reset(tp, "earliest")
 
+    @_one_thread
     def seek_to_end(self, partitions: Iterable[TopicPartition]) -> None:
         """Set the position to the end offset: the high watermark, or under read_committed the last stable offset."""
         for tp in partitions:
             self.subscription.request_reset(tp, "latest")
 
+    @_one_thread
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no records of these partitions until `resume`."""
         for tp in partitions:
             self.subscription.pause(tp)
 
+    @_one_thread
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Undo `pause`."""
         for tp in partitions:
             self.subscription.resume(tp)
 
+    @_one_thread
     def position(self, tp: TopicPartition, timeout_ms: float | None = None) -> int:
         """Return the offset of the next record; ask the brokers for it if necessary (default.api.timeout.ms)."""
         deadline_ms = self._deadline_ms(timeout_ms)
@@ -276,6 +346,7 @@ class Consumer:
         Never ends, unless `to_end`: then each partition is read to the end offset that it has when the iteration first
         sees it, and a member of a group stops when it has read all partitions that are assigned to it by then.
         """
+        self._require_subscription()
         self.subscription.rewind_unread()
         unread = self.subscription.unread
         ends: dict[TopicPartition, int] = {}
@@ -305,6 +376,7 @@ class Consumer:
         positions = {tp: subscription.state(tp).position for tp in subscription.partitions()}
         return all(position is not None and position.offset >= ends[tp] for tp, position in positions.items())
 
+    @_one_thread
     def poll(self, timeout_ms: float) -> dict[TopicPartition, RecordColumns]:
         """Return the records of each partition as columns as soon as there are some, {} at the timeout.
 
@@ -317,8 +389,9 @@ class Consumer:
         exceptions are raised. Poll at least every max.poll.interval.ms, otherwise the group removes the member. Raise
         BrokerError for a fatal refusal of the group (FENCED_INSTANCE_ID, GROUP_AUTHORIZATION_FAILED, ...).
         """
+        deadline_ms = self._deadline_ms(timeout_ms)
+        self._require_subscription()
         self.subscription.rewind_unread()
-        deadline_ms = self._client.clock.now_ms() + timeout_ms
         while True:
             records = self._loop.poll(max(0.0, deadline_ms - self._client.clock.now_ms()))
             failures, self._loop.failures = self._loop.failures, []
@@ -329,6 +402,10 @@ class Consumer:
             self._raise_failures()
             if self._client.clock.now_ms() >= deadline_ms:
                 return {}
+
+    def _require_subscription(self) -> None:
+        if self.subscription.mode == "nothing":
+            raise KcliError("the consumer has no topics and no partitions; call subscribe or assign first")
 
     def _keep(self, failures: Iterable[PartitionFailure]) -> None:
         policy = self._config.auto_offset_reset
@@ -352,11 +429,13 @@ class Consumer:
             self.subscription.seek(tp, end)
             self.subscription.resets[tp] = PositionReset(offset, "truncated", end)
 
+    @_one_thread
     def take_resets(self) -> dict[TopicPartition, PositionReset]:
         """Return the positions that were outside the log since the last call, with their replacements."""
         resets, self.subscription.resets = self.subscription.resets, {}
         return resets
 
+    @_one_thread
     def check_range(self, partitions: Iterable[TopicPartition]) -> None:
         """Handle positions beyond the end offset as a fetch would; for partitions that are not fetched."""
         from kcli.client.offset_lookup import LATEST, list_offsets
@@ -395,22 +474,26 @@ class Consumer:
         """The membership in the group; None before the first `subscribe`."""
         return None if self._group is None else self._group.membership
 
+    @_one_thread
     def group_metadata(self) -> GroupMetadata:
         """Return the identity of this consumer in its group, for a transaction that commits its offsets."""
         return self._group_for("return group metadata").metadata()
 
+    @_one_thread
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, timeout_ms: float | None = None
     ) -> None:
         """Commit `offsets`, or all positions, and wait for the answer. Errors: see `OffsetCommits.commit_sync`."""
         self._group_for("commit").commits.commit_sync(offsets, self._deadline_ms(timeout_ms))
 
+    @_one_thread
     def commit_async(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, callback: Callback | None = None
     ) -> None:
         """Commit without waiting. A later poll runs `callback(offsets, error)`. See `OffsetCommits.commit_async`."""
         self._group_for("commit").commits.commit_async(offsets, callback)
 
+    @_one_thread
     def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -422,6 +505,7 @@ class Consumer:
 
     # --- offsets of the log
 
+    @_one_thread
     def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
@@ -429,6 +513,7 @@ class Consumer:
         offsets = self._list_offsets(times_ms, timeout_ms)
         return {tp: it if it.offset >= 0 else None for tp, it in offsets.items()}
 
+    @_one_thread
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
@@ -437,6 +522,7 @@ class Consumer:
 
         return {tp: it.offset for tp, it in self._list_offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms).items()}
 
+    @_one_thread
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
@@ -458,20 +544,37 @@ class Consumer:
 
     def _deadline_ms(self, timeout_ms: float | None) -> float:
         wait_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        if not wait_ms >= 0:
+            raise ValueError(f"timeout_ms must not be negative; got {timeout_ms}")
         return self._client.clock.now_ms() + wait_ms
 
+    def wakeup(self) -> None:
+        """Make the call that waits now, or else the next one that waits, raise WakeupError.
+
+        May be called by any thread and by a signal handler. The consumer remains usable. `close` is not interrupted.
+        """
+        self._client.wakeup()
+
+    @functools.partial(_one_thread, after_close=True)
     def close(self, timeout_ms: float = _CLOSE_TIMEOUT_MS) -> None:
-        """Commit what is due, leave the group (callbacks run) and stop reading. Safe to call twice."""
+        """Commit what is due, leave the group (callbacks run) and close the connections, within `timeout_ms`.
+
+        No wakeup interrupts this, and the connections are closed also after an error. Safe to call twice.
+        """
         if self._closed:
             return
+        deadline_ms = self._deadline_ms(timeout_ms)
         self._closed = True
-        try:
-            if self._group is not None:
-                self._group.close(self._client.clock.now_ms() + timeout_ms)
-        finally:
-            self._loop.close()
-            if self._own_client:
-                self._client.close()
+        with self._client.without_wakeups():
+            try:
+                if self._group is not None:
+                    self._group.close(deadline_ms)
+            finally:
+                try:
+                    self._loop.close()
+                finally:
+                    if self._own_client:
+                        self._client.close()
 
 
 def _is_refused(error: KcliError) -> bool:

@@ -100,6 +100,7 @@ class FetchLoop:
         self._client.poll(timeout_ms=max(0.0, until_ms - now_ms))
 
     def close(self) -> None:
-        """Stop fetching."""
+        """Stop fetching. No wakeup interrupts this."""
         self.fetcher.close()
-        self._client.poll(timeout_ms=0)
+        with self._client.without_wakeups():
+            self._client.poll(timeout_ms=0)

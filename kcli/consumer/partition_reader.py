@@ -43,10 +43,16 @@ class PartitionReader:
 
         self._config = config
         self._tp = tp
+        self._closed = False
+        asked = ReadRange(Offset(start), Offset(end))
         self._own_client = client is None
         self._client = client or connect(config)
-        asked = ReadRange(Offset(start), Offset(end))
-        self._reader = RangeReader(self._client, {tp: asked}, config, decode=decode)
+        try:
+            self._reader = RangeReader(self._client, {tp: asked}, config, decode=decode)
+        except BaseException:
+            if self._own_client:
+                self._client.close()
+            raise
 
     def __iter__(self) -> Iterator[RecordColumns]:
         deadline_ms = self._client.clock.now_ms() + self._config.default_api_timeout_ms
@@ -63,10 +69,15 @@ class PartitionReader:
         return self._reader.coverage()[0]
 
     def close(self) -> None:
-        """Stop reading. Safe to call twice."""
-        self._reader.close()
-        if self._own_client:
-            self._client.close()
+        """Stop reading and close the reader's own connection. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._reader.close()
+        finally:
+            if self._own_client:
+                self._client.close()
 
     def __enter__(self) -> PartitionReader:
         return self

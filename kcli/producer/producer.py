@@ -77,9 +77,20 @@ class Producer:
             from kcli.client.connect import connect
 
             client = connect(config)
+        try:
+            self._start(config, client, choose)
+        except BaseException:
+            if self._owns_client:
+                client.close()
+            raise
+
+    def _start(
+        self, config: ProducerConfig, client: ConsumerNetworkClient, choose: Callable[[int], int] | None
+    ) -> None:
         self._config = config
         self._client = client
         self._clock = client.clock
+        self._closed = False
         self._accumulator = Accumulator(
             batch_bytes=config.batch_size,
             linger_ms=config.linger_ms,
@@ -178,11 +189,16 @@ class Producer:
     def close(self, *, flush: bool = True) -> None:
         """Flush (at most for delivery.timeout.ms) and close the producer's own connections.
 
-        Without `flush` the futures of records without an acknowledgement fail.
+        Without `flush` the futures of records without an acknowledgement fail. No wakeup interrupts this. Safe to call
+        twice.
         """
+        if self._closed:
+            return
+        self._closed = True
         try:
             if flush:
-                self.flush()
+                with self._client.without_wakeups():
+                    self.flush()
         finally:
             self._sender.abandon()
             if self._owns_client:

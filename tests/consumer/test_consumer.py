@@ -157,7 +157,7 @@ def test_close_closes_the_fetch_session() -> None:
     consumer = reader(cluster)
     consumer.poll(1000)
     consumer.assign([])
-    consumer.poll(1000)
+    consumer._loop.poll(1000)
     last = cluster.asked(ApiKey.FETCH)[-1]
     assert (last.session_id, last.session_epoch) == (100, -1)
     consumer.close()
@@ -777,7 +777,7 @@ def test_a_batch_cut_off_at_the_limit_is_an_error() -> None:
     assert len(cluster.fetches()) == 1, "it was asked again for what could not be read"
 
 
-def test_a_malformed_response_is_raised_and_retried_with_backoff() -> None:
+def test_a_malformed_response_is_a_broken_connection_and_is_retried_with_backoff() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("a")
     consumer = reader(cluster)
@@ -787,10 +787,14 @@ def test_a_malformed_response_is_raised_and_retried_with_backoff() -> None:
 
     def garble(peer: object, frame: bytes) -> None:
         if frame[:2] == b"\0\1":
+            garbled.append(cluster.clock.now_ms())
             peer.deliver(frame[4:8] + b"\xff" * 40)  # type: ignore[attr-defined]
         else:
             respond(peer, frame)  # type: ignore[arg-type]
 
+    garbled: list[float] = []
     cluster.selector.respond = garble
-    with pytest.raises(KcliError):
-        consumer.poll(5000)
+    assert consumer.poll(5000) == {}
+    assert 3 <= len(garbled) <= 50
+    cluster.selector.respond = respond
+    assert [len(columns) for columns in consumer.poll(5000).values()] == [1]

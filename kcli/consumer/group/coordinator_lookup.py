@@ -117,8 +117,11 @@ class CoordinatorLookup:
         self._client.disconnect(known)
 
     def next_ms(self) -> float:
-        """Return the time at which `find` sends the next request; infinity if none is due."""
-        if self._node is not None or self._asked is not None:
+        """Return the time at which `find` sends the next request; infinity if none is due.
+
+        A fatal error waits for the caller of `find`, without a time.
+        """
+        if self._node is not None or self._asked is not None or self._fatal is not None:
             return float("inf")
         return self._not_before_ms
 

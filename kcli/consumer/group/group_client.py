@@ -118,11 +118,15 @@ class GroupClient:
     def close(self, deadline_ms: float) -> None:
         """Commit, leave the group, and finish the remaining commits."""
         self._leave_deadline_ms = deadline_ms
+        failure: Exception | None = None
         try:
             if self.membership is not None:
                 self.membership.close(deadline_ms)
-        finally:
-            self.commits.close(deadline_ms)
+        except Exception as error:  # of a callback; the commits are owed all the same
+            failure = error
+        self.commits.close(deadline_ms)
+        if failure is not None:
+            raise failure
 
 
 def _call(callback: Callback | None, partitions: list[TopicPartition]) -> None:

@@ -196,6 +196,13 @@ class OffsetCommits:
             commit = self._queue.popleft()
             if commit.callback is not None:
                 commit.callback(commit.offsets, commit.error)
+            elif commit.error is not None:
+                self._log_failure("asynchronous", commit.error)
+
+    def _log_failure(self, kind: str, error: KcliError) -> None:
+        import logging
+
+        logging.getLogger("kcli.consumer").warning("%s commit of group %s failed: %s", kind, self._group, error)
 
     def _await_queue(self, deadline_ms: float) -> None:
         """Wait until all asynchronous commits are finished and their callbacks have run, or until the deadline."""
@@ -220,6 +227,8 @@ class OffsetCommits:
 
     def _committed_automatically(self, _offsets: Offsets, error: KcliError | None) -> None:
         self._automatic, self.last_error = None, error
+        if error is not None and not error.retriable:
+            self._log_failure("automatic", error)
         if error is not None and error.retriable:
             retry_ms = self._client.clock.now_ms() + self._client.retry_backoff.after(1)
             self._next_automatic_ms = min(self._next_automatic_ms, retry_ms)
@@ -253,6 +262,7 @@ class OffsetCommits:
             raise
         except KcliError as error:
             self.last_error = error
+            self._log_failure("automatic", error)
 
 
 def _code(error: KcliError) -> ErrorCode | None:

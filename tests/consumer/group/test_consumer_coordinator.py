@@ -405,10 +405,9 @@ def test_a_wakeup_does_not_prevent_leaving() -> None:
     cluster = two_partitions()
     member = Member(cluster)
     member.poll()
-    client = member.consumer._client
-    client.wakeup()
+    member.consumer.wakeup()
     with pytest.raises(WakeupError):
-        member.consumer.close()
+        member.consumer.unsubscribe()
     assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
 
 
