@@ -123,7 +123,7 @@ ERRORS = [
     (
         "produce orders --input jsonl bad.json",
         1,
-        "kcli: 1 record not stored: line 1 is not a record in JSON: Expecting ',' delimiter",
+        "kcli: 1 record not stored: line 1 is not a record in JSON: Expecting ',' delimiter at column 11",
     ),
     ("produce orders -k a -K :", 2, "kcli: -k cannot be combined with -K; -k sets one key for all records"),
     (

@@ -45,7 +45,7 @@ def run(
     ] = None,
     header: Annotated[
         list[str] | None,
-        Option("--header", "-H", metavar="NAME=VALUE", help="Header of all records; repeatable; without =: null."),
+        Option("--header", "-H", metavar="NAME=VALUE", help="Header of all records; repeatable; NAME alone: a null value."),
     ] = None,
     timestamp: Annotated[
         int | None,
@@ -212,7 +212,10 @@ def _parser(
 
 
 def _header(text: str) -> tuple[str, bytes | None]:
+    """Parse NAME=VALUE, or NAME for a null value, as kcat does."""
     name, equals, value = text.encode("utf-8", "surrogateescape").partition(b"=")
+    if not name:
+        raise invalid_value("-H", text, "NAME=VALUE, or NAME for a null value; the name must not be empty")
     try:
         return name.decode(), value if equals else None
     except UnicodeDecodeError:

@@ -6,8 +6,9 @@ The JSON is that of `kcli consume --output jsonl`:
      "headers": [{"name": "h", "value": null}]}
 
 All members are optional: no key, a null value, the time of sending, no headers. Text is sent as UTF-8, or decoded if
-its `..._encoding` is "base64". `topic`, `partition`, `offset` and `timestamp_type` are ignored; any other name is an
-error, because it is most likely misspelled.
+its `..._encoding` is "base64". The name of a header may be empty, because Kafka allows that and a copy must not lose
+records. `topic`, `partition`, `offset` and `timestamp_type` are ignored; any other name is an error, because it is most
+likely misspelled.
 """
 
 from __future__ import annotations
@@ -101,8 +102,10 @@ def record_of_json(line: bytes, now_ms: int) -> NewRecord:
         members = json.loads(line)
     except UnicodeDecodeError:
         raise ValueError("not UTF-8") from None
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(getattr(error, "msg", "nested too deeply")) from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     if not isinstance(members, dict):
         raise ValueError("not an object")
     for name in members.keys() - _IGNORED - _USED:

@@ -118,7 +118,7 @@ def test_json_lines_of_consume_are_read(kafka: Kafka) -> None:
 def test_an_invalid_json_line_is_a_failed_record(kafka: Kafka) -> None:
     run = kafka.produce("--input", "jsonl", stdin=b'{"value": "a"}\nb\n{"value": "c"}\n')
     assert run.status == 1
-    assert run.err == "kcli: 1 record not stored: line 2 is not a record in JSON: Expecting value\n"
+    assert run.err == "kcli: 1 record not stored: line 2 is not a record in JSON: Expecting value at column 1\n"
     assert [value for _, value in kafka.keys_and_values()] == [b"a", b"c"]
 
 
@@ -188,6 +188,8 @@ def test_records_without_acknowledgement_fail_at_the_timeout(kafka: Kafka) -> No
         (("--timestamp", "-1"), "--timestamp: -1 is out of range"),
         (("--timestamp", "99999999999999999999"), "is out of range"),
         (("-H", "\udcff=x"), "use a header name in UTF-8"),
+        (("-H", "=x"), "-H: '=x' is not valid; use NAME=VALUE, or NAME for a null value; the name must not be empty"),
+        (("-H", ""), "-H: '' is not valid; use NAME=VALUE"),
     ],
 )
 def test_usage_errors_send_no_request(kafka: Kafka, argv: tuple[str, ...], blame: str) -> None:
