@@ -114,4 +114,5 @@ def test_invalid_lines_are_counted_and_the_first_is_named() -> None:
     parse = jsonl_parser([("all", b"1")], 7, tally)
     assert parse([b'{"value":"a"}', b"", b"bad"], NOW) == [NewRecord(None, b"a", 7, [("all", b"1")])]
     assert parse([b"worse"], NOW) == []
-    assert tally.failure_lines() == ["2 records not stored: line 3 is not a record in JSON: Expecting value at column 1"]
+    (failure,) = tally.failure_lines()
+    assert failure == "2 records not stored: line 3 is not a record in JSON: Expecting value at column 1"
