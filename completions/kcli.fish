@@ -102,7 +102,7 @@ complete -c kcli -n '__kcli_at produce' -l delimiter -s D -x -d 'Delimiter betwe
 complete -c kcli -n '__kcli_at produce' -l key-delimiter -s K -x -d 'Delimiter between key and value.'
 complete -c kcli -n '__kcli_at produce' -l key -s k -x -d 'Key of all records.'
 complete -c kcli -n '__kcli_at produce' -l partition -s p -x -d 'Write to this partition, regardless of the key.'
-complete -c kcli -n '__kcli_at produce' -l header -s H -x -d 'Header of all records; repeatable; NAME alone: a null value.'
+complete -c kcli -n '__kcli_at produce' -l header -s H -x -d 'Header of all records; repeatable; NAME alone: null.'
 complete -c kcli -n '__kcli_at produce' -l timestamp -x -d 'Timestamp of all records, ms since 1970. [now]'
 complete -c kcli -n '__kcli_at produce' -l empty-as-null -s Z -d 'Send empty keys and values as null.'
 complete -c kcli -n '__kcli_at produce' -l compression -s z -x -a 'none gzip snappy lz4 zstd' -d 'Compression codec of batches. [none]'

@@ -45,7 +45,7 @@ def run(
     ] = None,
     header: Annotated[
         list[str] | None,
-        Option("--header", "-H", metavar="NAME=VALUE", help="Header of all records; repeatable; NAME alone: a null value."),
+        Option("--header", "-H", metavar="NAME=VALUE", help="Header of all records; repeatable; NAME alone: null."),
     ] = None,
     timestamp: Annotated[
         int | None,
