@@ -126,8 +126,8 @@ class Committer:
         elif not (error.retriable or (isinstance(error, BrokerError) and error.code in _TRANSIENT)):
             self._report_failure(error)
 
-    def commit_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Commit the printed records of partitions that are about to be revoked. A failure is reported, not raised."""
+    def commit_or_report(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Commit the printed records, by default those of all partitions. A failure is reported, not raised."""
         try:
             self._commit(self._uncommitted(self.printed_offsets(partitions)))
         except KcliError as error:

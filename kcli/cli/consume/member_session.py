@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.cli import exit_status
 from kcli.cli.consume.committer import Committer, run_despite_wakeups
 from kcli.cli.consume.coverage_report import member_items, member_table, partitions_text, reset_text
 from kcli.cli.consume.range_session import FollowReports, reporter
-from kcli.cli.consume.read_loop import STOP_SIGNALS, Interrupt, PrintedRecords, Sink, print_records
+from kcli.cli.consume.read_loop import STOP_SIGNALS, Interrupt, PrintedRecords, Sink, complete_document, print_records
 from kcli.consumer.coverage import StopReason
 from kcli.errors import KcliError, WakeupError
 
@@ -61,33 +61,46 @@ def print_as_member(
         exit_at_end=plan.exit_at_end,
         read_committed=plan.read_committed,
     )
-    started_ms, leave_ms = env.clock.now_ms(), plan.timeout_ms
+    started_ms, leave_ms, is_known = env.clock.now_ms(), plan.timeout_ms, True
     with Interrupt(client.wakeup, STOP_SIGNALS, debounce_s=1.0) as interrupt:
         try:
             source.subscribe(plan.topics)
             follow = FollowReports(env, prefix, source.followed, printed, options)
             stop = _print_records(env, interrupt, source, committer, options, printed, sink, follow)
         except (KcliError, OSError):
-            with suppress(KcliError):
-                committer.finish()
+            committer.commit_or_report()
             raise
         except BaseException:  # a second signal, or a bug: the printed records are not known
-            leave_ms = _HURRIED_MS
+            leave_ms, is_known = _HURRIED_MS, False
             raise
         else:
             committer.finish()
         finally:
+            source.save_positions()
             source.closing = True
             with suppress(WakeupError):  # of a signal, if no poll has raised it: it must not interrupt the leaving
                 client.poll(timeout_ms=0)
             run_despite_wakeups(lambda: consumer.close(timeout_ms=leave_ms))
+            if is_known:
+                _report_result(env, options, source, committer, printed, env.clock.now_ms() - started_ms)
     env.interrupted = interrupt.requested
-    if plan.exit_at_end and not options.quiet:
-        items = member_items(source.ends, source.positions, printed.counts)
+    return exit_status.INTERRUPTED if stop is StopReason.INTERRUPTED else exit_status.DONE
+
+
+def _report_result(
+    env: Environment,
+    options: PrintOptions,
+    source: MemberSource,
+    committer: Committer,
+    printed: PrintedRecords,
+    elapsed_ms: float,
+) -> None:
+    """Report the positions and the committed offsets, also of a read that failed, and the statistics."""
+    items = member_items(source.log_ends | source.ends, source.positions, printed.counts)
+    if items and not options.quiet:
         env.report(member_table(items, committer.committed))
     if options.stats:
-        env.report(printed.stats(env.clock.now_ms() - started_ms))
-    return exit_status.INTERRUPTED if stop is StopReason.INTERRUPTED else exit_status.DONE
+        env.report(printed.stats(elapsed_ms))
 
 
 def _print_records(
@@ -109,21 +122,25 @@ def _print_records(
         follow.tick()
         sink.check()
 
-    sink.write(options.renderer.begin)
-    stop = print_records(
-        source,
-        printer.render,
-        printer.write,
-        offsets_passed=source.progress,
-        printed=printed,
-        clock=env.clock,
-        interrupt=interrupt,
-        limits=options.limits,
-        filters=options.filters,
-        after_poll=after_poll,
-    )
-    source.save_positions()
-    sink.write(options.renderer.end(member_items(source.ends, source.positions, printed.counts)))
+    def items() -> list[dict[str, Any]]:
+        source.save_positions()
+        return member_items(source.ends, source.positions, printed.counts)
+
+    with complete_document(options.renderer, sink, items):
+        sink.write(options.renderer.begin)
+        stop = print_records(
+            source,
+            printer.render,
+            printer.write,
+            offsets_passed=source.progress,
+            printed=printed,
+            clock=env.clock,
+            interrupt=interrupt,
+            limits=options.limits,
+            filters=options.filters,
+            after_poll=after_poll,
+        )
+        sink.write(options.renderer.end(items()))
     return stop
 
 
@@ -190,6 +207,7 @@ class MemberSource:
         read_committed: bool = False,
     ) -> None:
         self.ends: dict[TopicPartition, int] = {}
+        self.log_ends: dict[TopicPartition, int] = {}
         self.positions: dict[TopicPartition, int] = {}
         self.closing = False
         self._in_range: set[TopicPartition] = set()
@@ -269,8 +287,15 @@ class MemberSource:
         }
 
     def save_positions(self) -> None:
-        """Save the position of each partition, for the report after it is no longer assigned."""
+        """Save position and log end of each partition, for the report after it is no longer assigned."""
         self.positions.update((tp, it.offset) for tp, it in self._committer.printed_offsets().items())
+        subscription = self._consumer.subscription
+        ends = {
+            tp: subscription.state(tp).log_end(read_committed=self._read_committed)
+            for tp in self.positions
+            if subscription.get(tp)
+        }
+        self.log_ends.update((tp, end) for tp, end in ends.items() if end >= 0)
 
     def _report_waiting(self) -> None:
         waited_ms = self._clock.now_ms() - self._since_ms
@@ -307,7 +332,7 @@ class MemberSource:
         if self.closing:
             return
         self.save_positions()
-        self._committer.commit_revoked(partitions)
+        self._committer.commit_or_report(partitions)
         self._committer.forget(partitions)
         self._report(f"revoked {partitions_text(partitions)}")
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.cli.consume import coverage_report
 from kcli.cli.consume.coverage_report import partitions_text
-from kcli.cli.consume.read_loop import UNLIMITED, Interrupt, Limits, PrintedRecords, Sink, print_records
+from kcli.cli.consume.read_loop import (
+    UNLIMITED,
+    Interrupt,
+    Limits,
+    PrintedRecords,
+    Sink,
+    complete_document,
+    print_records,
+)
 from kcli.cli.output.progress import Progress
 from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason, is_bounded
 from kcli.errors import WakeupError
@@ -58,13 +66,15 @@ def print_ranges(
     report = reporter(env, "kcli", quiet=options.quiet)
     for note in options.notes:
         report(note)
+    sink = Sink(env.stdout_bytes)
     partitions = PartitionReports(env, reader.coverage, with_notes=not options.quiet, failures_in_table=with_table)
     try:
-        resolved = reader.resolve(deadline_ms).values
-        distance = sum(max(0, one.end - one.position) for one in resolved.values() if one.end is not None)
-        partitions.report()
-        started_ms = env.clock.now_ms()
-        stop = _print_ranges(env, client, reader, options, printed, partitions, distance)
+        with complete_document(options.renderer, sink):
+            resolved = reader.resolve(deadline_ms).values
+            distance = sum(max(0, one.end - one.position) for one in resolved.values() if one.end is not None)
+            partitions.report()
+            started_ms = env.clock.now_ms()
+            stop = _print_ranges(env, client, reader, options, printed, partitions, sink, distance)
     finally:
         with suppress(WakeupError):  # of Ctrl-C, if no poll has raised it
             reader.close()
@@ -84,10 +94,11 @@ def _print_ranges(
     options: PrintOptions,
     printed: PrintedRecords,
     partitions: PartitionReports,
+    sink: Sink,
     distance: int,
 ) -> StopReason:
     """Write everything that goes to standard output, of `distance` offsets; return the reason for the end."""
-    renderer, sink = options.renderer, Sink(env.stdout_bytes)
+    renderer = options.renderer
     sink.write(renderer.begin)
     before = _offsets_passed(reader)
     max_records = options.limits.max_records

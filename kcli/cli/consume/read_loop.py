@@ -8,20 +8,21 @@ from __future__ import annotations
 import io
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from time import monotonic
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kcli.cli.output.table import plain_table
 from kcli.consumer.coverage import StopReason
-from kcli.errors import WakeupError
+from kcli.errors import KcliError, WakeupError
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
     from kcli.cli.consume.filters import Filters
-    from kcli.cli.consume.renderer import Output, RenderBatch
+    from kcli.cli.consume.renderer import Output, RenderBatch, Renderer
     from kcli.clock import Clock
     from kcli.protocol.records.columns import RecordColumns
     from kcli.structs import TopicPartition
@@ -261,3 +262,21 @@ def _wait_until_writable(fd: int) -> None:
     import select
 
     select.select([], [fd], [])
+
+
+@contextmanager
+def complete_document(
+    renderer: Renderer, sink: Sink, coverage: Callable[[], Sequence[dict[str, Any]]] = list
+) -> Iterator[None]:
+    """When the block raises a KcliError, write the rest of a document, with the error, and raise it.
+
+    Scripts that read a document get a whole one in any case.
+    """
+    try:
+        yield
+    except KcliError as error:
+        from kcli.cli.output.report import error_field
+
+        rest = renderer.end_failed(coverage(), error_field(error))
+        sink.write(rest if sink.written else renderer.begin + rest if rest else b"")
+        raise

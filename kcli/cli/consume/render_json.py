@@ -7,7 +7,8 @@ UTF-8 bytes are text; other bytes are base64, with a field that says so (`key_en
 `value_encoding`). A null is null, an empty key or value "". `timestamp` is in ms since the epoch, and `timestamp_type`
 is "create" (set by the producer) or "append" (by the broker); both are null for records without a timestamp.
 
-The document is `{"kcli": 1, "kind": "consume.topic", "items": [records], "coverage": [one object per partition]}`.
+The document is `{"kcli": 1, "kind": "consume.topic", "items": [records], "coverage": [one object per partition]}`. If
+the read failed as a whole, it has `error` too, with code and message.
 """
 
 from __future__ import annotations
@@ -47,12 +48,14 @@ def json_renderer(*, lines: bool, terminal: bool = False) -> Renderer:
         first = first and not objects
         return (visible_json(text) if terminal else text).encode()
 
-    def end(coverage: Sequence[dict[str, Any]]) -> bytes:
-        return f'\n],\n"coverage": {json.dumps(coverage, ensure_ascii=False)}}}\n'.encode()
+    def end(coverage: Sequence[dict[str, Any]], error: dict[str, Any] | None = None) -> bytes:
+        fields = {"coverage": coverage} if error is None else {"coverage": coverage, "error": error}
+        text = json.dumps(fields, ensure_ascii=False).removeprefix("{")
+        return f"\n],\n{visible_json(text) if terminal else text}\n".encode()
 
     if lines:
         return Renderer(render)
-    return Renderer(render, f'{{"kcli": {VERSION}, "kind": "consume.topic", "items": [\n'.encode(), end)
+    return Renderer(render, f'{{"kcli": {VERSION}, "kind": "consume.topic", "items": [\n'.encode(), end, end)
 
 
 def json_objects(tp: TopicPartition, columns: RecordColumns) -> list[str]:

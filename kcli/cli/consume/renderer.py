@@ -14,8 +14,12 @@ RenderBatch: TypeAlias = "Callable[[TopicPartition, RecordColumns], Output]"
 
 
 class Renderer(NamedTuple):
-    """The bytes to print: `begin`, `render` for each batch of one partition, `end` given the coverage as dicts."""
+    """The bytes to print: `begin`, `render` for each batch of one partition, `end` given the coverage as dicts.
+
+    `end_failed` is the end of a read that failed, given also the error as an item's `error` field.
+    """
 
     render: RenderBatch
     begin: bytes = b""
     end: Callable[[Sequence[dict[str, Any]]], bytes] = lambda coverage: b""
+    end_failed: Callable[[Sequence[dict[str, Any]], dict[str, Any]], bytes] = lambda coverage, error: b""

@@ -143,7 +143,7 @@ def run(
         refuse_without_group,
     )
     from kcli.cli.consume.range_session import PrintOptions, print_ranges
-    from kcli.cli.consume.read_loop import Limits
+    from kcli.cli.consume.read_loop import Limits, Sink, complete_document
     from kcli.text import parse_topics
 
     member = MemberOptions(group, no_commit, assignor, instance_id, protocol)
@@ -173,7 +173,8 @@ def run(
     config = _config(common, isolation_level)
     deadline_ms = common.deadline_ms()
     with closing(common.connect(config)) as client:
-        partitions = find_partitions(client, wanted, deadline_ms)
+        with complete_document(printing.renderer, Sink(env.stdout_bytes)):
+            partitions = find_partitions(client, wanted, deadline_ms)
         named = [name for name, numbers in wanted.items() if numbers is not None]
         ranges = choose_ranges(partitions, specs, named, exit_at_end=exit_at_end)
         follow_new = followed_topics(wanted, specs, exit_at_end=exit_at_end)
@@ -193,15 +194,17 @@ def _read_as_member(
 ) -> int:
     from kcli.admin.topics import find_partitions
     from kcli.cli.consume.member_session import MemberPlan, print_as_member
+    from kcli.cli.consume.read_loop import Sink, complete_document
     from kcli.client.routing import GROUP, find_coordinators
     from kcli.consumer.consumer import Consumer
 
     assert config.group_id is not None
     deadline_ms = common.deadline_ms()
     with closing(common.connect(config)) as client:
-        find_partitions(client, dict.fromkeys(topics), deadline_ms)
-        for error in find_coordinators(client, [config.group_id], GROUP, deadline_ms).errors.values():
-            raise error
+        with complete_document(printing.renderer, Sink(env.stdout_bytes)):
+            find_partitions(client, dict.fromkeys(topics), deadline_ms)
+            for error in find_coordinators(client, [config.group_id], GROUP, deadline_ms).errors.values():
+                raise error
         every_ms = config.auto_commit_interval_ms if commits else None
         plan = MemberPlan(config.group_id, topics, every_ms, common.timeout_ms, exit_at_end, config.reads_committed)
         return print_as_member(env, client, Consumer.from_config(config, client), printing, plan)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.cli.fake import Result, run_kcli
@@ -60,3 +62,22 @@ def test_an_unknown_partition_is_reported_with_the_existing_ones() -> None:
         assert "not 2, 3, 4, 5, 6 and 93 more\n" in run_kcli("consume", "bills:0-99", "-e", "-b", broker.address).err
         run = run_kcli("consume", "orders", "-p", "1", "-e", "-b", broker.address)
         assert run == (3, b"", "kcli: UNKNOWN_TOPIC_OR_PARTITION: topic orders has partition 0 only, not 1\n")
+
+
+@pytest.mark.parametrize("options", [["-e"], ["--group", "g"]])
+def test_a_json_document_is_printed_for_an_unknown_topic(options: list[str]) -> None:
+    with loopback_broker(topics={"orders": 1}) as broker:
+        run = run_kcli("consume", "ordrs", *options, "--output", "json", "-b", broker.address)
+        others = [run_kcli("consume", "ordrs", *options, "-O", name, "-b", broker.address) for name in ("jsonl", "csv")]
+    document = json.loads(run.out)
+    assert (run.status, document["kind"], document["items"], document["coverage"]) == (3, "consume.topic", [], [])
+    assert document["error"]["code"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert "there is no topic ordrs (did you mean orders?)" in document["error"]["message"]
+    assert "there is no topic ordrs (did you mean orders?)" in run.err
+    assert [(other.status, other.out) for other in others] == [(3, b"")] * 2
+
+
+def test_a_json_document_is_printed_when_no_broker_answers() -> None:
+    run = consume("--output", "json")
+    assert run.status == 5
+    assert json.loads(run.out)["error"]["code"] == "TimeoutExpired"

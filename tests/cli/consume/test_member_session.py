@@ -221,7 +221,7 @@ def test_new_offsets_are_committed_at_intervals() -> None:
 def test_printed_records_are_committed_before_the_revocation() -> None:
     run = Run([assigned(0, P0, P1), AB, revoked(P0), assigned(0, P2)])
     assert ("sync", {P0: OffsetAndMetadata(2, EPOCH)}) in run.consumer.commits
-    assert run.err.splitlines() == [
+    assert run.err.splitlines()[:3] == [
         "kcli: group g: assigned orders 0-1",
         "kcli: group g: revoked orders 0",
         "kcli: group g: assigned orders 2",
@@ -321,6 +321,58 @@ class _Stream:
 
     def fileno(self) -> int:
         return 1
+
+
+def table_of(run: Run) -> list[list[str]]:
+    """Return the rows of the closing table, without the heading."""
+    lines = [line.split() for line in run.err.splitlines()]
+    return lines[lines.index(["TOPIC", "PARTITION", "END", "POSITION", "COMMITTED", "PRINTED"]) + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "rows"),
+    [
+        ({"most": 3}, 0, [["orders", "0", "9", "3", "3", "3"], ["orders", "1", "-", "0", "0", "0"]]),
+        ({"interrupts": True}, 130, [["orders", "0", "9", "3", "3", "3"], ["orders", "1", "-", "2", "2", "2"]]),
+        ({"idle_ms": 900}, 0, [["orders", "0", "9", "3", "3", "3"], ["orders", "1", "-", "2", "2", "2"]]),
+    ],
+)
+def test_each_end_prints_positions_and_committed_offsets(options: Any, status: int, rows: list[list[str]]) -> None:
+    steps = [assigned(0, P0, P1), AB, CDE, _high_watermark(P0, 9)]
+    if "most" in options:
+        steps = [assigned(0, P0, P1), _high_watermark(P0, 9), AB, CDE]
+    run = Run(steps, **{"interrupts": False, **options})
+    assert (run.status, table_of(run)) == (status, rows)
+    assert "POSITION" not in Run(steps, quiet=True, **{"interrupts": False, **options}).err
+
+
+def test_a_read_that_fails_prints_what_is_committed() -> None:
+    run = Run([assigned(0, P0), AB, fails(CorruptRecords("bad batch"))])
+    assert table_of(run) == [["orders", "0", "-", "2", "2", "2"]]
+
+
+def test_a_last_commit_that_fails_after_an_error_is_reported() -> None:
+    steps = [assigned(0, P0), lambda _: {}, AB, _refusing(TimeoutExpired("no answer")), fails(CorruptRecords("bad"))]
+    run = Run(steps)
+    assert isinstance(run.error, CorruptRecords)
+    assert "kcli: group g: commit failed: no answer; records printed since the last commit will be printed" in run.err
+    assert table_of(run) == [["orders", "0", "-", "2", "0", "2"]]
+
+
+def test_a_second_ctrl_c_prints_no_table() -> None:
+    assert "POSITION" not in Run([assigned(0, P0), AB, fails(KeyboardInterrupt())]).err
+
+
+def test_a_read_without_an_assignment_prints_no_table() -> None:
+    assert Run([]).err == ""
+
+
+def test_a_json_document_is_whole_when_the_read_fails() -> None:
+    run = Run([assigned(0, P0), AB, fails(CorruptRecords("bad batch"))], output="json")
+    document = json.loads(run.out)
+    assert [record["value"] for record in document["items"]] == ["a", "b"]
+    assert document["coverage"] == [{"topic": "orders", "partition": 0, "end": None, "position": 2, "printed": 2}]
+    assert document["error"]["message"] == "bad batch"
 
 
 # --- the end of the log
