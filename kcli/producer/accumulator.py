@@ -91,13 +91,18 @@ class Accumulator:
             if tp not in self._in_flight and _due_ms(queue[0], 0 if at_once else self._linger_ms) <= now_ms
         ]
 
-    def next_due_ms(self, *, at_once: bool = False) -> float:
-        """Return the time at which the next batch becomes sendable or expires; infinity for never."""
+    def next_due_ms(self, *, at_once: bool = False, after_ms: float | None = None) -> float:
+        """Return the time at which the next batch becomes sendable or expires; infinity for never.
+
+        Batches that were sendable by `after_ms` count only with the time at which they expire.
+        """
         soonest_ms = _NEVER_MS
         for tp, queue in self._queues.items():
             if tp not in self._in_flight:
                 due_ms = _due_ms(queue[0], 0 if at_once else self._linger_ms)
-                soonest_ms = min(soonest_ms, due_ms, self.deadline_ms(queue[0]))
+                if after_ms is None or due_ms > after_ms:
+                    soonest_ms = min(soonest_ms, due_ms)
+                soonest_ms = min(soonest_ms, self.deadline_ms(queue[0]))
         return soonest_ms
 
     def first(self, tp: TopicPartition) -> ProducerBatch:

@@ -28,9 +28,7 @@ _NO_IDENTITY = Identity(-1, -1, -1)
 _FIRST_VERSION_WITH_ZSTD = 7
 _LAST_VERSION_WITH_NAMES = 12
 _SEQUENCE_MODULUS = 1 << 31
-# Pause between checks while due batches wait for a response or a producer id.
-_BLOCKED_WAIT_MS = 10.0
-
+_NEVER_MS = float("inf")
 # Actions after an attempt. RETRY_RENEWED: retry under a new producer id, because the broker lost its sequence numbers,
 # so that it cannot have this batch.
 STORED, RETRY, RETRY_RENEWED, SPLIT, FAILED = "stored", "retry", "retry-renewed", "split", "failed"
@@ -63,7 +61,7 @@ class Sender:
         self._id_failures = 0
         self._id_retry_at_ms = float("-inf")
         self._in_flight: dict[int, int] = {}
-        self._blocked = False
+        self._blocked_until_ms: float | None = None  # due batches wait until then, or for a response; None: none waits
         self._abandoned = False
 
     def run(self, *, at_once: bool = False) -> None:
@@ -72,15 +70,22 @@ class Sender:
         for batch in self._accumulator.take_expired(now_ms):
             self._fail(batch, self._delivery_timeout(batch))
         due = self._accumulator.sendable(now_ms, at_once=at_once)
-        self._blocked = False
+        self._blocked_until_ms = None
         if due and self._has_producer_id(now_ms):
             for node, partitions in self._by_leader(due, now_ms).items():
                 self._send(node, partitions, now_ms)
 
+    def _block(self, until_ms: float) -> None:
+        self._blocked_until_ms = until_ms if self._blocked_until_ms is None else min(self._blocked_until_ms, until_ms)
+
     def wait_ms(self, *, at_once: bool = False) -> float:
         """Return the time until `run` has work without a response; infinity if only a response can bring work."""
-        wait_ms = self._accumulator.next_due_ms(at_once=at_once) - self._client.clock.now_ms()
-        return max(wait_ms, _BLOCKED_WAIT_MS if self._blocked else 0.0)
+        now_ms = self._client.clock.now_ms()
+        if self._blocked_until_ms is None:
+            next_ms = self._accumulator.next_due_ms(at_once=at_once)
+        else:
+            next_ms = min(self._blocked_until_ms, self._accumulator.next_due_ms(at_once=at_once, after_ms=now_ms))
+        return max(next_ms - now_ms, 0.0)
 
     def abandon(self) -> None:
         """Fail all batches, and ignore the responses to requests in flight."""
@@ -104,7 +109,7 @@ class Sender:
             elif self._in_flight.get(node.id, 0) < self._config.max_in_flight_requests_per_connection:
                 by_leader.setdefault(node, []).append(tp)
             else:
-                self._blocked = True
+                self._block(_NEVER_MS)
         return by_leader
 
     def _send(self, node: Node, partitions: list[TopicPartition], now_ms: float) -> None:
@@ -114,7 +119,7 @@ class Sender:
         for tp in partitions:
             size += self._accumulator.first(tp).size_bytes
             if batches and size > self._config.max_request_size:
-                self._blocked = True
+                self._block(now_ms)
                 break
             batches.append(self._accumulator.take(tp))
         deadline_ms = min(self._accumulator.deadline_ms(batch) for batch in batches)
@@ -260,15 +265,17 @@ class Sender:
         """Return whether batches can get sequence numbers, or need none. If not, request a producer id."""
         if self._sequences is None or self._sequences.is_ready:
             return True
-        self._blocked = True
         if self._id_future is None and now_ms >= self._id_retry_at_ms:
             node = self._client.least_loaded_node()
-            if node is not None:
+            if node is None:
+                self._id_retry_at_ms = now_ms + self._backoff.after(1)
+            else:
                 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 
                 request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
                 self._id_future = self._client.send(node, request)
                 self._id_future.on_done(self._take_producer_id)
+        self._block(self._id_retry_at_ms if self._id_future is None else _NEVER_MS)
         return False
 
     def _take_producer_id(self, future: RequestFuture[Any]) -> None:

@@ -181,6 +181,40 @@ def test_a_request_without_response_is_sent_again() -> None:
     assert future.value().offset == 0
 
 
+def test_a_flush_sleeps_while_a_broker_is_silent() -> None:
+    cluster = FakeLog()
+    cluster.faults = [Fault(silent=True)]
+    producer = cluster.producer(request_timeout_ms=10_000, max_in_flight_requests_per_connection=1)
+    producer.send("orders", b"1")
+    producer.poll(0)
+    producer.send("orders", b"2")
+    polls = count_polls(cluster)
+    producer.flush()
+    assert cluster.clock.now_ms() >= 10_000
+    assert len(polls) < 30
+
+
+def test_a_flush_sleeps_while_no_producer_id_arrives() -> None:
+    cluster = FakeLog()
+    answer = cluster.answers[ApiKey.INIT_PRODUCER_ID]
+    cluster.answers[ApiKey.INIT_PRODUCER_ID] = lambda *_: None
+    producer = cluster.producer(request_timeout_ms=10_000)
+    producer.send("orders", b"1")
+    cluster.selector.at(5_000, lambda: cluster.answers.update({ApiKey.INIT_PRODUCER_ID: answer}))
+    polls = count_polls(cluster)
+    producer.flush()
+    assert cluster.clock.now_ms() >= 10_000
+    assert len(polls) < 30
+
+
+def count_polls(cluster: FakeLog) -> list[float]:
+    """Return a list that grows with each poll of the selector."""
+    polls: list[float] = []
+    poll = cluster.selector.poll
+    cluster.selector.poll = lambda timeout_ms: (polls.append(timeout_ms), poll(timeout_ms))[1]  # type: ignore[method-assign, func-returns-value]
+    return polls
+
+
 def test_a_batch_is_sent_to_the_new_leader() -> None:
     cluster = FakeLog("kafka-1:9092", "kafka-2:9092")
     cluster.faults = [Fault(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)]

@@ -400,3 +400,24 @@ def test_unknown_codes_are_raised_for_join_and_sync_only() -> None:
         ApiKey.JOIN_GROUP,
         ApiKey.SYNC_GROUP,
     }
+
+
+# --- no time passes without a pause
+
+
+def test_a_fatal_error_of_the_lookup_waits_for_the_next_poll_without_a_heartbeat_at_every_moment() -> None:
+    """The heartbeat thread called `beat` without a pause until the application polled."""
+    cluster = two_partitions()
+    member = settled(cluster)
+    membership, client = member.consumer.membership, member.consumer._client
+    assert membership is not None
+    lookup = membership._lookup  # type: ignore[attr-defined]
+    lookup.mark_unknown("for this test")
+    refused = FindCoordinatorResponse(error_code=E.GROUP_AUTHORIZATION_FAILED)
+    cluster.answer_next(ApiKey.FIND_COORDINATOR, lambda _: refused)
+    beat = membership._member.beat  # type: ignore[attr-defined]
+    awaited = beat(cluster.clock.now_ms()).awaited
+    assert client.poll(until=awaited, timeout_ms=1_000)
+    assert beat(cluster.clock.now_ms()).next_ms > cluster.clock.now_ms() + 1_000
+    with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
+        member.poll(1)
