@@ -224,12 +224,16 @@ def test_a_closed_output_neither_joins_nor_commits(closed: str, any_kafka: Kafka
 
 
 def test_a_full_disk_commits_the_completely_written_records(any_kafka: Kafka, consume: Consume, tmp_path: Path) -> None:
-    """1024 bytes fit: the last line is torn, and the next run prints it again."""
+    """1024 bytes fit: the last line is torn, and the next run prints it again.
+
+    Python must not write bytecode under this limit: it would leave torn files for later processes.
+    """
     topic = produced(any_kafka, 1, count=1000)
     file = tmp_path / "out"
     command = [*KCLI, *words(any_kafka, topic, f"g-{topic}", "-o", "start", "-e")]
     limited = ["bash", "-c", f'ulimit -f 1; exec "$@" > {file}', "bash", *command]
-    done = subprocess.run(limited, capture_output=True, timeout=60, cwd=ROOT, env={**os.environ, "LC_ALL": "C"})
+    environ = {**os.environ, "LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(limited, capture_output=True, timeout=60, cwd=ROOT, env=environ)
     assert done.returncode == 1
     assert b"File too large" in done.stderr
     whole = file.read_bytes().rpartition(b"\n")[0].split(b"\n")
