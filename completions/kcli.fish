@@ -76,7 +76,7 @@ complete -c kcli -n '__kcli_at consume' -l partition -s p -x -d 'Read only these
 complete -c kcli -n '__kcli_at consume' -l format -s f -x -d 'Print records in this format, see above.'
 complete -c kcli -n '__kcli_at consume' -l delimiter -s D -x -d 'Print TEXT after each value. [\\n]'
 complete -c kcli -n '__kcli_at consume' -l key-delimiter -s K -x -d 'Print each key and TEXT before the value.'
-complete -c kcli -n '__kcli_at consume' -l null -s Z -x -d 'Print TEXT for a null. [nothing]'
+complete -c kcli -n '__kcli_at consume' -l null -s Z -x -d 'Print TEXT for a null. [nothing; NULL in %h]'
 complete -c kcli -n '__kcli_at consume' -l grep -x -d 'Print only records whose value matches.'
 complete -c kcli -n '__kcli_at consume' -l key -x -d 'Print only records whose key matches.'
 complete -c kcli -n '__kcli_at consume' -l header -s H -x -d 'Print only records with a matching header; repeatable: all must match.'

@@ -1,6 +1,8 @@
 """Renderers of csv, tsv and table: one row per record, written batch by batch, for reads that follow.
 
-csv and tsv have `key_encoding` and `value_encoding` columns: utf-8, base64, or null. Headers are one field of JSON.
+In a table, a null key, value or header is `-`, the sign for what is missing in all tables of kcli, and so are absent
+headers. csv and tsv have `key_encoding` and `value_encoding` columns: utf-8, base64, or null. Headers are one field of
+JSON.
 """
 
 from __future__ import annotations
@@ -100,7 +102,7 @@ def table_renderer() -> Renderer:
 def _shown_rows(tp: TopicPartition, columns: RecordColumns) -> list[list[str]]:
     rows = []
     for record in columns:
-        headers = ",".join(f"{visible(name)}={_shown(value)}" for name, value in record.headers)
+        headers = ",".join(f"{visible(name)}={_shown(value)}" for name, value in record.headers) or "-"
         time = format_timestamp(record.timestamp_ms) or "-"
         offset = str(record.offset)
         rows.append([tp.topic, str(tp.partition), offset, time, _shown(record.key), _shown(record.value), headers])

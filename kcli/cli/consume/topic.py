@@ -54,7 +54,9 @@ def run(
         str | None,
         Option("--key-delimiter", "-K", metavar="TEXT", help="Print each key and TEXT before the value."),
     ] = None,
-    null: Annotated[str | None, Option("--null", "-Z", metavar="TEXT", help="Print TEXT for a null. [nothing]")] = None,
+    null: Annotated[
+        str | None, Option("--null", "-Z", metavar="TEXT", help="Print TEXT for a null. [nothing; NULL in %h]")
+    ] = None,
     grep: Annotated[
         str | None, Option("--grep", metavar="REGEX", help="Print only records whose value matches.")
     ] = None,
@@ -119,9 +121,10 @@ def run(
     length of value and key, %R value length as 4 bytes, %% a percent sign; and %{time}, %{value:hex}, %{value:base64},
     %{key:hex}, %{key:base64}. Escapes, also in -D and -K: \n \r \t \0 \xNN \\. No newline is added.
 
-    --output prints records as jsonl, json (one document), csv, tsv or a table. Control characters are escaped on a
-    terminal; other output has the exact bytes. --timeout limits the start, and the time that a bounded read waits for
-    a record. REGEX is a Python expression over bytes. Exit status 5: a range was not read completely.
+    --output prints records as jsonl, json (one document), csv, tsv or a table. A null is nothing in raw output, NULL in
+    %h as in kcat, null in JSON, and "-" in tables; csv and tsv have columns that tell it from "". Control characters
+    are escaped on a terminal; other output has the exact bytes. --timeout limits the start, and the time that a bounded
+    read waits for a record. REGEX is a Python expression over bytes. Exit status 5: a range was not read completely.
 
     --group joins GROUP and reads the assigned partitions from the committed offsets; -o start or -o end applies to
     partitions without one. Only printed records are committed: every auto.commit.interval.ms, before partitions are

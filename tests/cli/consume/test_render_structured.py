@@ -134,8 +134,18 @@ def test_a_table_widens_with_its_rows() -> None:
     text = whole(renderer, columns(record(b"a", b"k")), columns(record(b"longer", b"a long key"), record(b"b", None)))
     assert text.decode().splitlines() == [
         "TOPIC   PARTITION  OFFSET  TIME                      KEY  VALUE  HEADERS",
-        "orders  3          0       2024-01-31T12:00:00.000Z  k    a",
-        "orders  3          0       2024-01-31T12:00:00.000Z  a long key  longer",
-        "orders  3          1       2024-01-31T12:00:00.000Z  -           b",
+        "orders  3          0       2024-01-31T12:00:00.000Z  k    a      -",
+        "orders  3          0       2024-01-31T12:00:00.000Z  a long key  longer  -",
+        "orders  3          1       2024-01-31T12:00:00.000Z  -           b       -",
     ]
     assert whole(make_renderer(RenderOptions("table"))) == b"TOPIC  PARTITION  OFFSET  TIME  KEY  VALUE  HEADERS\n"
+
+
+def test_in_a_table_each_null_and_absent_headers_are_a_minus_sign() -> None:
+    rows = columns(record(b"v", b"k", headers=[("h", None), ("e", b"")]), record(None, None))
+    table = whole(make_renderer(RenderOptions("table")), rows).decode().splitlines()
+    assert [line.split()[4:] for line in table] == [
+        ["KEY", "VALUE", "HEADERS"],
+        ["k", "v", "h=-,e="],
+        ["-", "-", "-"],
+    ]
