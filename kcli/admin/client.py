@@ -239,11 +239,15 @@ class Admin:
 
         return plan_group_deletion(self._client, names, self._deadline_ms())
 
-    def delete_groups(self, *names: str) -> Results[str, None]:
-        """Delete groups without members, with their committed offsets. Errors by name: NON_EMPTY_GROUP, ..."""
-        from kcli.admin.groups.removal import delete_groups
+    def delete_groups(self, *names: str, folder: Path | None = None) -> Results[str, None]:
+        """Delete groups without members, with their committed offsets. Errors by name: NON_EMPTY_GROUP, ...
 
-        return delete_groups(self._client, names, self._deadline_ms())
+        A snapshot of the offsets is saved first, so that `undo` restores them; `folder` as for `apply`. SnapshotError
+        if it cannot be saved: then nothing is deleted.
+        """
+        from kcli.admin.offsets.apply import apply_group_deletion
+
+        return apply_group_deletion(self._client, names, _store(folder), self._deadline_ms())
 
     def plan_member_removal(
         self,

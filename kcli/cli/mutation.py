@@ -9,7 +9,8 @@
 The commands that move committed offsets follow the same contract in `kcli.cli.offsets.run_plan`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kcli.cli import exit_status
@@ -18,11 +19,37 @@ from kcli.cli.options import Common
 from kcli.cli.parser import Option
 
 if TYPE_CHECKING:
+    from kcli.admin.offsets.snapshots import Snapshot
     from kcli.cli.output.report import Item
     from kcli.errors import KcliError
 
 Execute = Annotated[bool, Option("--execute", help="Apply the plan. Without it, only show the plan.")]
 EXECUTE_HINT = "use --execute to apply the plan"
+
+
+def undo_command(snapshot_id: str) -> str:
+    """Return the command that restores the committed offsets of a snapshot."""
+    return f"kcli offsets undo {snapshot_id} --execute"
+
+
+@contextmanager
+def with_undo_hint(env: Environment) -> "Iterator[Callable[[Snapshot], object]]":
+    """Delete committed offsets in the block, which calls the given function with each snapshot before it deletes.
+
+    The command that restores the offsets is reported afterwards, also after an error or an interruption. Refused if the
+    snapshot cannot be saved: then nothing was deleted.
+    """
+    from kcli.admin.offsets.snapshots import SnapshotError
+    from kcli.errors import Refused
+
+    snapshots: list[Snapshot] = []
+    try:
+        yield snapshots.append
+    except SnapshotError as error:
+        raise Refused(f"{error.message}; nothing was deleted") from error
+    finally:
+        for snapshot in snapshots:
+            env.report(f"to restore the deleted offsets: {undo_command(snapshot.id)}")
 
 
 class PlanRow(NamedTuple):

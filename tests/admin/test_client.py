@@ -116,13 +116,15 @@ def test_offsets_are_copied_and_deleted(admin: Admin, tmp_path: Path) -> None:
         admin.plan_copy("audit", "audit")
 
 
-def test_groups_are_deleted_with_their_offsets(admin: Admin) -> None:
+def test_groups_are_deleted_with_their_offsets_and_restored(admin: Admin, tmp_path: Path) -> None:
     (planned,) = admin.plan_group_deletion("billing")
     assert (planned.error, planned.survey and len(planned.survey.partitions)) == (None, 1)
-    results = admin.delete_groups("billing", "none")
+    results = admin.delete_groups("billing", "none", folder=tmp_path)
     assert list(results.values) == ["billing"]
     assert results.errors["none"].code is ErrorCode.GROUP_ID_NOT_FOUND  # type: ignore[attr-defined]
     assert list(admin.list_groups().listed) == []
+    assert not admin.undo(folder=tmp_path).errors
+    assert admin.export_offsets("billing").offsets == {("billing", T0): OffsetAndMetadata(1)}
 
 
 def test_members_are_removed_and_the_next_assignment_is_forecast(broker: EmbeddedBroker, admin: Admin) -> None:

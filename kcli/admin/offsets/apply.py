@@ -1,10 +1,17 @@
-"""Application of plans: check the assumptions again, save a snapshot, then write the offsets."""
+"""Application of plans: check the assumptions again, save a snapshot, then write the offsets.
+
+The deletion of groups is here too, because it deletes their committed offsets.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.admin.groups.committed_offsets import committed_offsets
+from kcli.admin.groups.describe import describe_groups
+from kcli.admin.groups.group import SHARE
+from kcli.admin.groups.removal import delete_groups
 from kcli.admin.logs.log_bounds import learn_topics
 from kcli.admin.offsets.checks import check_cluster, check_commits, check_groups
 from kcli.admin.offsets.commits import commit_many, delete_many
@@ -16,6 +23,7 @@ from kcli.structs import OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from kcli.admin.offsets.offset_plan import Plan, Row
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.requests import Results
 
 
 class PlanRefused(Refused):
@@ -67,25 +75,76 @@ def apply_plan(
     check_commits(client, plan.rows, deadline_ms)
     if not plan.changes:
         return Applied({}, None)
-    snapshot = _snapshot_of(client, plan)
+    snapshot = _snapshot_of(client, plan.kind, [Change(row.group, row.tp, row.old, row.new) for row in plan.changes])
     snapshots.write(snapshot)
     on_snapshot(snapshot)
     return Applied(_write(client, plan.changes, deadline_ms), snapshot.id)
 
 
-def _snapshot_of(client: ConsumerNetworkClient, plan: Plan) -> Snapshot:
+def _snapshot_of(client: ConsumerNetworkClient, kind: str, changes: Iterable[Change]) -> Snapshot:
     now_ms, cluster = client.clock.wall_ms(), client.metadata.cluster
-    changes = tuple(Change(row.group, row.tp, row.old, row.new) for row in plan.changes)
+    changes = tuple(changes)
     known = (cluster.topics.get(topic) for topic in sorted({change.tp.topic for change in changes}))
     return Snapshot(
         new_id(now_ms),
         now_ms,
-        plan.kind,
+        kind,
         cluster.cluster_id,
         client.config.bootstrap_servers,
         changes,
         {topic.name: str(topic.topic_id) for topic in known if topic is not None and topic.topic_id is not None},
     )
+
+
+def apply_group_deletion(
+    client: ConsumerNetworkClient,
+    groups: Collection[str],
+    snapshots: SnapshotStore,
+    deadline_ms: float,
+    *,
+    on_snapshot: Callable[[Snapshot], object] = lambda _: None,
+) -> Results[str, None]:
+    """Save the committed offsets of these groups, then delete the groups; results as of `removal.delete_groups`.
+
+    The offsets of a group with members are not saved, because the broker refuses to delete it, and neither are those of
+    a share group, which undo could not restore. Errors before anything is deleted are raised: offsets that cannot be
+    read, and SnapshotError.
+    """
+    described = describe_groups(client, dict.fromkeys(groups), half_deadline(client, deadline_ms))
+    idle = [name for name, group in described.values.items() if not group.members and group.type != SHARE]
+    save_deleted_offsets(client, "group-delete", dict.fromkeys(idle), snapshots, deadline_ms, on_snapshot=on_snapshot)
+    return delete_groups(client, groups, deadline_ms)
+
+
+def save_deleted_offsets(
+    client: ConsumerNetworkClient,
+    kind: str,
+    partitions: Mapping[str, Collection[TopicPartition] | None],
+    snapshots: SnapshotStore,
+    deadline_ms: float,
+    *,
+    on_snapshot: Callable[[Snapshot], object],
+) -> None:
+    """Save a snapshot of the committed offsets that a deletion removes, by group; None: all of the group's partitions.
+
+    Without committed offsets there is no snapshot, because an undo would have nothing to restore. An offset that cannot
+    be read is raised.
+    """
+    committed = committed_offsets(client, partitions, half_deadline(client, deadline_ms))
+    for error in committed.errors.values():
+        raise error
+    changes = []
+    for group, chosen in partitions.items():
+        for tp, at in sorted(committed.values[group].items()):
+            if chosen is None or tp in chosen:
+                if isinstance(at, KcliError):
+                    raise at
+                changes.append(Change(group, tp, at, None))
+    if changes:
+        learn_topics(client, {change.tp.topic for change in changes}, half_deadline(client, deadline_ms))
+        snapshot = _snapshot_of(client, kind, changes)
+        snapshots.write(snapshot)
+        on_snapshot(snapshot)
 
 
 def _write(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _FORMAT, _VERSION = "kcli.offsets.snapshot", 1
+_NOUNS = {"delete": "offset deletion", "group-delete": "group deletion"}
 
 
 class SnapshotError(KcliError):
@@ -36,8 +37,8 @@ class Change(NamedTuple):
 class Snapshot(NamedTuple):
     """Offsets before one change. Whether the change was written is not in the snapshot.
 
-    `id` sorts by time, `made_ms` is since the epoch, `kind` is that of the plan. `topic_ids` are the ids (as text) of
-    the topics at that time, if the cluster returned them: a recreated topic has another id.
+    `id` sorts by time, `made_ms` is since the epoch, `kind` is that of the plan, or "group-delete". `topic_ids` are the
+    ids (as text) of the topics at that time, if the cluster returned them: a recreated topic has another id.
     """
 
     id: str
@@ -47,6 +48,11 @@ class Snapshot(NamedTuple):
     bootstrap: str
     changes: tuple[Change, ...]
     topic_ids: Mapping[str, str] = {}
+
+    @property
+    def noun(self) -> str:
+        """The kind of the change in a sentence: `reset`, `group deletion`."""
+        return _NOUNS.get(self.kind, self.kind)
 
     @property
     def groups(self) -> list[str]:

@@ -70,7 +70,7 @@ def _topic_is_gone(tp: TopicPartition, snapshot: Snapshot, fact: PartitionFacts,
 
 def _row(change: Change, fact: PartitionFacts, snapshot: Snapshot) -> Row:
     now, before = fact.committed, change.before
-    when = f"before the {snapshot.kind} of {format_time(snapshot.made_ms)}"
+    when = f"before the {snapshot.noun} of {format_time(snapshot.made_ms)}"
     if now == before:
         return Row(change.group, change.tp, now, now, "keep", f"as {when}")
     since = "" if now == change.after else "; another client has committed since"

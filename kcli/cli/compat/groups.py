@@ -320,10 +320,15 @@ _WHOLE_TOPIC = -1
 
 
 def delete_groups_of(session: Session) -> int:
-    """Delete groups. Groups with members are not deleted; the others are."""
-    from kcli.admin.groups.removal import delete_groups
+    """Delete groups, after their committed offsets are saved. Groups with members are not deleted; the others are."""
+    from kcli.admin.offsets.apply import apply_group_deletion
+    from kcli.admin.offsets.snapshots import SnapshotStore, default_folder
+    from kcli.cli.mutation import with_undo_hint
 
-    found = delete_groups(session.client, session.groups(), session.deadline_ms)
+    store = SnapshotStore(default_folder(session.env.environ))
+    with with_undo_hint(session.env) as on_snapshot:
+        groups = session.groups()
+        found = apply_group_deletion(session.client, groups, store, session.deadline_ms, on_snapshot=on_snapshot)
     gone = ", ".join(f"'{cell(name)}'" for name in sorted(found.values))
     if not found.errors:
         session.print(f"Deletion of requested consumer groups ({gone}) was successful.\n")
@@ -338,7 +343,10 @@ def delete_groups_of(session: Session) -> int:
 
 def delete_offsets_of(session: Session) -> int:
     """Delete the committed offsets of one group for some topics. The broker refuses topics that the group reads."""
+    from kcli.admin.offsets.apply import save_deleted_offsets
     from kcli.admin.offsets.commits import delete_offsets
+    from kcli.admin.offsets.snapshots import SnapshotStore, default_folder
+    from kcli.cli.mutation import with_undo_hint
 
     group = session.given.value("group") or ""
     texts = list(dict.fromkeys(session.given.values("topic")))
@@ -350,7 +358,10 @@ def delete_offsets_of(session: Session) -> int:
         if topics[name].error:
             outcomes[TopicPartition(name, _WHOLE_TOPIC)] = BrokerError(topics[name].error, topic=name)
         wanted.update(TopicPartition(name, number) for number in topics[name].partitions)
-    found = delete_offsets(session.client, group, wanted, session.deadline_ms)
+    store, client = SnapshotStore(default_folder(session.env.environ)), session.client
+    with with_undo_hint(session.env) as on_snapshot:
+        save_deleted_offsets(client, "delete", {group: wanted}, store, session.deadline_ms, on_snapshot=on_snapshot)
+        found = delete_offsets(client, group, wanted, session.deadline_ms)
     _report_outcome(session, group, list(found.errors.values()))
     outcomes |= {tp: found.errors.get(tp) for tp in wanted}
     rows = [

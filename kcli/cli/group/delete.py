@@ -30,30 +30,39 @@ def run(
 ) -> int:
     """Delete groups and their committed offsets.
 
-    Without --execute the command only shows the plan; as json it has the offsets, which can be committed again. A group
-    with members is refused (status 4), and a group that does not exist is an error (status 3); then nothing is deleted.
-    --if-exists skips groups that do not exist.
+    Without --execute the command only shows the plan; as json it has the offsets. A group with members is refused
+    (status 4), and a group that does not exist is an error (status 3); then nothing is deleted. --if-exists skips
+    groups that do not exist. After a lost response the group is looked up again; if it still exists, its row is unknown
+    and the status is 5.
+
+    --execute saves the committed offsets first; `kcli offsets undo` restores them. The start offsets of share groups
+    are not saved.
     """
     from kcli.admin.groups.listing import select_groups
-    from kcli.admin.groups.removal import delete_groups, plan_group_deletion
+    from kcli.admin.groups.removal import plan_group_deletion
+    from kcli.admin.offsets.apply import apply_group_deletion
+    from kcli.admin.offsets.snapshots import SnapshotStore, default_folder
     from kcli.cli.group.selection import check_selection
+    from kcli.cli.mutation import with_undo_hint
 
     found = check_selection(group or (), match)
     deadline_ms = common.deadline_ms()
+    store = SnapshotStore(default_folder(env.environ))
     with closing(common.connect()) as client:
         selected = select_groups(client, group or (), found, deadline_ms)
         for node, error in selected.failed_brokers.items():
             env.report(f"kcli: the groups of {node} are unknown: {error}")
         plan = plan_group_deletion(client, selected.groups, deadline_ms)
-        return DELETION.run(
-            env,
-            common,
-            [PlanRow(p.group, lambda status, p=p: item(p, status), p.error) for p in plan],  # type: ignore[misc]
-            lambda names: delete_groups(client, names, deadline_ms).errors,
-            execute=execute,
-            skip_missing=if_exists,
-            other_errors=selected.failed_brokers.values(),
-        )
+        with with_undo_hint(env) as on_snapshot:
+            return DELETION.run(
+                env,
+                common,
+                [PlanRow(p.group, lambda status, p=p: item(p, status), p.error) for p in plan],  # type: ignore[misc]
+                lambda names: apply_group_deletion(client, names, store, deadline_ms, on_snapshot=on_snapshot).errors,
+                execute=execute,
+                skip_missing=if_exists,
+                other_errors=selected.failed_brokers.values(),
+            )
 
 
 def item(planned: PlannedGroup, status: str) -> Item:

@@ -82,8 +82,9 @@ def run(
 
     A plan is written only as a whole. A group with members, a partition without such an offset, and offsets that change
     meanwhile are refused with status 4; topics or partitions that do not exist with status 3. Status 1: some partitions
-    failed during the write; their rows have the error. Every --execute saves the previous offsets for `kcli offsets
-    undo`.
+    failed during the write; their rows have the error. After a lost response the committed offsets are read; the status
+    of a row that may be written is unknown, and the exit status is 5. Every --execute saves the previous offsets for
+    `kcli offsets undo`.
     """
     from kcli.admin.groups.listing import select_groups
     from kcli.admin.offsets.checks import check_cluster

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kcli.cli import exit_status
-from kcli.cli.mutation import EXECUTE_HINT
+from kcli.cli.mutation import EXECUTE_HINT, undo_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,11 +134,6 @@ def _can_show(env: Environment, common: Common, plan: Plan) -> bool:
         env.stderr.write(f"kcli: cannot show the plan: {error.strerror}; nothing was written\n")
         return False
     return True
-
-
-def undo_command(snapshot_id: str) -> str:
-    """Return the command that restores the previous offsets."""
-    return f"kcli offsets undo {snapshot_id} --execute"
 
 
 def _show_plan(env: Environment, common: Common, plan: Plan) -> None:

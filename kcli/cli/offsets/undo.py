@@ -11,6 +11,7 @@ from kcli.cli.mutation import Execute
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
 from kcli.errors import ConfigError
+from kcli.text import format_count, format_duration, format_time
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from kcli.client.requests import Results
 
 COLUMNS = ["id", "time", "kind", "groups", "partitions", "bootstrap", "cluster_id"]
-_FEW = 3  # groups in a row of the list
+_FEW = 3  # groups in a row of the list, and in the description of a snapshot
 
 
 def run(
@@ -36,8 +37,10 @@ def run(
     partition whose topic was deleted or recreated is skipped, and WHY says so. Refusals and statuses are those of `kcli
     offsets reset`. A change that was interrupted can be undone too.
 
-    Every --execute of an offsets command saves the offsets that it changes under $XDG_STATE_HOME/kcli/snapshots, by
-    default ~/.local/state/kcli/snapshots. An undo does so too, and can be undone by its id.
+    Every --execute of an offsets command, and of `kcli group delete`, saves the offsets that it changes under
+    $XDG_STATE_HOME/kcli/snapshots, by default ~/.local/state/kcli/snapshots. An undo does so too, and can be undone by
+    its id. A line on stderr names the change that is undone, its groups and its age: --last is the last change that was
+    made on this machine.
     """
     from kcli.admin.offsets.snapshots import SnapshotStore, default_folder
     from kcli.admin.offsets.undo import plan_undo
@@ -55,7 +58,7 @@ def run(
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client, without_collections():
         saved = saved or _last(client, store, deadline_ms)
-        env.report(f"undoing {saved.id}, the {saved.kind} of {_group_names(saved)}")
+        env.report(f"undoing {saved.id}: {description(saved, env.clock.wall_ms())}")
         plan = plan_undo(client, saved, deadline_ms)
         return run_plan(env, common, client, plan, deadline_ms, execute=execute)
 
@@ -67,9 +70,14 @@ def _last(client: ConsumerNetworkClient, store: SnapshotStore, deadline_ms: floa
     return store.last(client.metadata.cluster.cluster_id)
 
 
-def _group_names(snapshot: Snapshot) -> str:
-    names = snapshot.groups
-    return names[0] if len(names) == 1 else f"{len(names)} groups"
+def description(snapshot: Snapshot, now_ms: float) -> str:
+    """Return `the reset of billing (3 partitions), 2d04h ago`: the change that an undo takes back, and its age."""
+    groups = snapshot.groups
+    names = ", ".join(groups) if len(groups) <= _FEW else f"{len(groups)} groups"
+    size = format_count(len(snapshot.changes), "partition")
+    age_ms = now_ms - snapshot.made_ms
+    when = f"{format_duration(age_ms)} ago" if age_ms >= 0 else f"at {format_time(snapshot.made_ms)}"
+    return f"the {snapshot.noun} of {names} ({size}), {when}"
 
 
 def _list(env: Environment, common: Common, store: SnapshotStore) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,8 +24,9 @@ pytestmark = pytest.mark.slow
 PARTITIONS = 4
 
 
-def kcli_group(kafka: Kafka, *words: str) -> Result:
-    return run_kcli("group", *words, "-b", kafka.bootstrap_servers, "--timeout", "20")
+def kcli_group(kafka: Kafka, *words: str, state: Path | None = None) -> Result:
+    environ = {"XDG_STATE_HOME": str(state)} if state is not None else None
+    return run_kcli("group", *words, "-b", kafka.bootstrap_servers, "--timeout", "20", environ=environ)
 
 
 def items(kafka: Kafka, *words: str) -> list[dict[str, Any]]:
@@ -176,7 +178,9 @@ def test_an_unfulfilled_wait_ends_at_its_timeout(any_kafka: Kafka, left_behind: 
     assert f"{group} did not reach lag<=4 in 0.5 s: lag is 5" in result.err
 
 
-def test_deleting_without_execute_changes_nothing(any_kafka: Kafka, left_behind: tuple[str, str]) -> None:
+def test_deleting_without_execute_changes_nothing(
+    any_kafka: Kafka, left_behind: tuple[str, str], tmp_path: Path
+) -> None:
     topic, group = left_behind
     planned = kcli_group(any_kafka, "delete", group, "--output", "json")
     assert planned.status == 0
@@ -188,7 +192,7 @@ def test_deleting_without_execute_changes_nothing(any_kafka: Kafka, left_behind:
     refused = kcli_group(any_kafka, "delete", group, "no-such-group", "--execute")
     assert (refused.status, "nothing was deleted" in refused.err) == (3, True)
     assert len(items(any_kafka, "describe", group)) == 1
-    done = kcli_group(any_kafka, "delete", group, "no-such-group", "--if-exists", "--execute")
+    done = kcli_group(any_kafka, "delete", group, "no-such-group", "--if-exists", "--execute", state=tmp_path)
     assert [line.split()[1] for line in done.text.splitlines()[1:]] == ["deleted", "missing"]
     assert done.status == 0
     assert kcli_group(any_kafka, "describe", group).status == 3
