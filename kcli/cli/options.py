@@ -10,7 +10,7 @@ A value has five sources. From strongest to weakest:
 5. the default: localhost:9092, 30 seconds
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
@@ -34,7 +34,8 @@ class Common:
 
     `output` is one of `OUTPUTS`, or None if none was chosen. `output_option` is the value on the command line only, for
     commands with other options for their output. `timeout_ms` applies to the whole command; `properties` are Kafka's,
-    ready for a configuration. `options` has the option of each property that an option of its own has set.
+    ready for a configuration. `options` has the option of each property that an option of its own has set. `on_purpose`
+    are the names of properties on the command line.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Common:
         output_option: str | None,
         verbose: bool,
         options: "dict[str, str]",
+        on_purpose: Collection[str] = (),
     ) -> None:
         self.env = env
         self.properties = properties
@@ -54,14 +56,16 @@ class Common:
         self.output_option = output_option
         self.verbose = verbose
         self.options = options
+        self.on_purpose = on_purpose
         self._warned: set[str] = set()
 
     def config(self, cls: "type[C] | None" = None, **strongest: str | int | bool) -> "C":
         """Return a configuration of this class (default `ClientConfig`) from the properties.
 
         `strongest` are the command's own settings, with underscores for dots; they override the rest. An unknown key is
-        reported once. Automatic topic creation is always off, so that no command creates a topic by reading its
-        metadata.
+        reported once, and so are properties without effect in a file, which may be shared with other clients; one on
+        the command line is an error. Automatic topic creation is always off, so that no command creates a topic by
+        reading its metadata.
         """
         if cls is None:
             from kcli.client.config import ClientConfig
@@ -79,7 +83,18 @@ class Common:
         for key in sorted(set(config.unknown) - self._warned):
             self._warned.add(key)
             self._warn(key)
+        self._check_effect(config)
         return config
+
+    def _check_effect(self, config: "ClientConfig") -> None:
+        no_effect = config.no_effect
+        for key in no_effect.keys() & set(self.on_purpose):
+            from kcli.client.config import without_effect
+
+            raise without_effect(f"-X {key}", no_effect[key])
+        if names := sorted(no_effect.keys() - self._warned):
+            self._warned.update(names)
+            self.env.report(f"kcli: note: without effect in kcli: {', '.join(names)}")
 
     def _warn(self, key: str) -> None:
         from kcli.client.config import nearest_name
@@ -145,7 +160,8 @@ def common_options(
         properties[_TIMEOUT] = _seconds_as_ms("KCLI_TIMEOUT", environ["KCLI_TIMEOUT"])
     properties.update(key_values("KCLI_PROPERTY", environ.get("KCLI_PROPERTY", "").splitlines()))
     properties.update(read_properties(command_config or environ.get("KCLI_COMMAND_CONFIG")))
-    properties.update(key_values("-X", property or []))
+    on_purpose = key_values("-X", property or [])
+    properties.update(on_purpose)
     if bootstrap_server is not None:
         properties["bootstrap.servers"] = bootstrap_server
     if timeout is not None:
@@ -153,9 +169,8 @@ def common_options(
     chosen = _output("--output", output)
     default = _output("KCLI_OUTPUT", environ.get("KCLI_OUTPUT"))
     options = {} if bootstrap_server is None else {"bootstrap.servers": "--bootstrap-server"}
-    return Common(
-        env, properties, _timeout_ms(properties), chosen or default, chosen, verbose or env.is_verbose, options
-    )
+    timeout_ms, is_verbose = _timeout_ms(properties), verbose or env.is_verbose
+    return Common(env, properties, timeout_ms, chosen or default, chosen, is_verbose, options, on_purpose)
 
 
 _TIMEOUT = "default.api.timeout.ms"

@@ -6,7 +6,7 @@ Source: https://kafka.apache.org/documentation/#consumerconfigs and #producercon
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from kcli.errors import ConfigError
 from kcli.settings import Boolean, Int, List, Long, Settings, String, Value, invalid_value, setting
@@ -111,11 +111,34 @@ class ClientConfig(Settings):
         False, "Let brokers create a missing topic when its metadata is requested (Kafka's default: true)."
     )
 
+    #: Properties of Java's clients that have no effect here, with the reason. A name that ends with a dot is a prefix.
+    NO_EFFECT: ClassVar[Mapping[str, str]] = {
+        "config.providers": "values are taken as they are",
+        "enable.metrics.push": "no metrics are pushed to brokers",
+        "interceptor.classes": "interceptors are Java classes",
+        "metadata.max.idle.ms": "topics stay in the metadata until the client is closed",
+        "metric.reporters": "reporters are Java classes; see `metrics`",
+        "metrics.": "metrics are counted from the start of the client",
+        "sasl.": "security.protocol is PLAINTEXT",
+        "security.providers": "providers are Java classes",
+        "ssl.": "security.protocol is PLAINTEXT",
+    }
+
+    @property
+    def no_effect(self) -> dict[str, str]:
+        """The given properties of this kind of client that have no effect, with the reason. Empty values are left out.
+
+        Those of other kinds of clients, which a shared file contains, are not among them.
+        """
+        reasons = {name: _matching(self.NO_EFFECT, name) for name, value in self.given.items() if value}
+        return {name: reason for name, reason in reasons.items() if reason is not None}
+
     @classmethod
     def from_keywords(cls: type[C], settings: Mapping[str, Value | None], *, base: C | None = None) -> C:
         """Make a configuration from Python keywords: Kafka's names with underscores, completing `base` if given.
 
-        Unlike a properties file, keywords are written for this client: an unknown name raises ConfigError.
+        Unlike a properties file, keywords are written for this client: an unknown name, and one without effect here,
+        raise ConfigError.
         """
         properties = {name.replace("_", "."): value for name, value in settings.items()}
         config = cls.from_properties(properties) if base is None else base.with_properties(properties)
@@ -124,6 +147,9 @@ class ClientConfig(Settings):
                 close = nearest_name(name)
                 hint = f"; did you mean {close.replace('.', '_')}?" if close else ""
                 raise ConfigError(f"there is no setting {name.replace('.', '_')}{hint}")
+        for name, reason in config.no_effect.items():
+            if name in properties:
+                raise without_effect(name.replace(".", "_"), reason)
         return config
 
     @classmethod
@@ -151,6 +177,18 @@ class ClientConfig(Settings):
             )
 
 
+def without_effect(name: str, reason: str) -> ConfigError:
+    """Return the error for a setting that was given on purpose and has no effect."""
+    return ConfigError(f"{name} has no effect in kcli: {reason}; remove it")
+
+
+def _matching(reasons: Mapping[str, str], name: str) -> str | None:
+    for known, reason in reasons.items():
+        if name == known or (known.endswith(".") and name.startswith(known)):
+            return reason
+    return None
+
+
 _BACKED_OFF = ("retry_backoff", "reconnect_backoff", "socket_connection_setup_timeout")
 
 
@@ -174,7 +212,6 @@ class ConsumerConfig(ClientConfig):
     max_partition_fetch_bytes: Int = setting(
         1_048_576, "Most bytes of one partition in one fetch response.", at_least=0
     )
-    max_poll_records: Int = setting(500, "Most records that one poll returns.", at_least=1)
     max_poll_interval_ms: Int = setting(
         300_000, "Longest time between polls; after it the member leaves the group.", at_least=1
     )
@@ -213,6 +250,14 @@ class ConsumerConfig(ClientConfig):
     enable_auto_commit: Boolean = setting(True, "Commit positions in the background.")
     auto_commit_interval_ms: Int = setting(5_000, "Interval between automatic commits.", at_least=0)
     exclude_internal_topics: Boolean = setting(True, "A pattern subscription excludes internal topics.")
+
+    NO_EFFECT: ClassVar[Mapping[str, str]] = {
+        **ClientConfig.NO_EFFECT,
+        "key.deserializer": "keys are bytes",
+        "max.poll.records": "a poll returns the records of one response, which fetch.max.bytes limits",
+        "share.": "there are no share consumers",
+        "value.deserializer": "values are bytes",
+    }
 
     def adjusted(self) -> dict[str, Any]:
         adjusted = super().adjusted()
@@ -283,12 +328,18 @@ class ProducerConfig(ClientConfig):
     buffer_memory: Long = setting(33_554_432, "Most bytes of records that wait to be sent.", at_least=0)
     max_block_ms: Long = setting(60_000, "Longest time send waits for buffer memory and metadata.", at_least=0)
     partitioner_ignore_keys: Boolean = setting(False, "Choose partitions without regard to keys.")
-    transactional_id: String | None = setting(
-        None, "Name that fences older producers of the same transactions.", parse=_parse_optional
-    )
-    transaction_timeout_ms: Int = setting(
-        60_000, "The coordinator aborts a transaction that is open for this time.", at_least=1
-    )
+
+    NO_EFFECT: ClassVar[Mapping[str, str]] = {
+        **ClientConfig.NO_EFFECT,
+        "compression.gzip.level": "the level is the library's default",
+        "compression.lz4.level": "the level is the library's default",
+        "compression.zstd.level": "the level is the library's default",
+        "key.serializer": "keys are bytes",
+        "partitioner.adaptive.partitioning.enable": "records without a key fill one partition after another",
+        "partitioner.availability.timeout.ms": "partitions without a leader are left out",
+        "transaction.": "there are no transactions",
+        "value.serializer": "values are bytes",
+    }
 
     def adjusted(self) -> dict[str, Any]:
         adjusted = super().adjusted()
@@ -307,8 +358,9 @@ class ProducerConfig(ClientConfig):
             )
         if self.enable_idempotence and (breaker := self._idempotence_breaker()):
             raise ConfigError(f"enable.idempotence=true requires {breaker}")
-        if self.transactional_id is not None and not self.enable_idempotence:
-            raise ConfigError("transactional.id requires enable.idempotence=true")
+        for name, reason in _REFUSED_BY_PRODUCER.items():
+            if self.given.get(name):
+                raise ConfigError(f"{name} is not supported: {reason}; remove it")
 
     def _idempotence_breaker(self) -> str | None:
         if self.acks != -1:
@@ -320,20 +372,14 @@ class ProducerConfig(ClientConfig):
         return None
 
 
-# Properties of Kafka's clients that have no effect here; shared configuration files contain them.
-_KNOWN_PREFIXES = ("ssl.", "sasl.", "metrics.", "metric.", "config.providers", "share.", "compression.", "partitioner.")
-_KNOWN_ELSEWHERE = (
-    "bootstrap.controllers",
-    "enable.metrics.push",
-    "interceptor.classes",
-    "key.deserializer",
-    "key.serializer",
-    "metadata.max.idle.ms",
-    "security.providers",
-    "transaction.two.phase.commit.enable",
-    "value.deserializer",
-    "value.serializer",
-)
+# Without these the records would not be what the user asked for: in a transaction, in the partitioner's partitions.
+_REFUSED_BY_PRODUCER = {
+    "transactional.id": "kcli has no transactions, so the records would be visible at once",
+    "partitioner.class": "partitioners are Java classes; kcli chooses partitions as Java's default partitioner does",
+}
+_WITHOUT_EFFECT = {*ConsumerConfig.NO_EFFECT, *ProducerConfig.NO_EFFECT}
+_KNOWN_PREFIXES = tuple(name for name in _WITHOUT_EFFECT if name.endswith("."))
+_KNOWN_ELSEWHERE = {*_WITHOUT_EFFECT.difference(_KNOWN_PREFIXES), *_REFUSED_BY_PRODUCER, "bootstrap.controllers"}
 
 
 def _known_names() -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -104,7 +105,7 @@ class Consumer:
     A consumer belongs to one thread at a time; a call during a call of another thread raises
     `kcli.errors.ConcurrentUse`. Only `wakeup` may be called by any thread and by a signal handler. A member of a group
     sends its heartbeats in a thread of its own. Errors are `kcli.errors.KcliError`; an unknown or invalid setting is a
-    `ConfigError`. `max.poll.records` has no effect: a poll returns the records of one response.
+    `ConfigError`.
 
     SIGTERM ends a Python program without `close`, and the group waits for session.timeout.ms before it gives the
     partitions to other members. To leave the group at once, let the handler call `wakeup`; the `with` block closes.
@@ -160,6 +161,8 @@ class Consumer:
     def _start(self, config: ConsumerConfig, client: ConsumerNetworkClient | None, *, in_background: bool) -> None:
         from kcli.client.connect import connect
 
+        if client is None:
+            config = _with_own_client_id(config)
         self._config = config
         self._closed = False
         self._in_use = threading.RLock()
@@ -575,6 +578,19 @@ class Consumer:
                 finally:
                     if self._own_client:
                         self._client.close()
+
+
+_numbers = itertools.count(1)
+
+
+def _with_own_client_id(config: ConsumerConfig) -> ConsumerConfig:
+    """Return the configuration with a number in the default client.id: kcli, kcli-2, ... for the process' consumers.
+
+    Java numbers them too: brokers' logs, quotas and member ids can then tell them apart.
+    """
+    if "client.id" in config.given or (number := next(_numbers)) == 1:
+        return config
+    return config.with_properties({"client.id": f"{config.client_id}-{number}"})
 
 
 def _is_refused(error: KcliError) -> bool:

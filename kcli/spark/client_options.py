@@ -58,7 +58,7 @@ def client_config(kafka: Mapping[str, str], environ: Mapping[str, str] | None = 
 
 
 def ignored_properties(config: ConsumerConfig) -> list[str]:
-    """Return one sentence for each property that the client does not know."""
+    """Return one sentence for each property that the client does not know or that has no effect."""
     from kcli.client.config import nearest_name
 
     notes = []
@@ -66,7 +66,7 @@ def ignored_properties(config: ConsumerConfig) -> list[str]:
         near = nearest_name(name)
         hint = f"; did you mean {KAFKA}{near}?" if near else ""
         notes.append(f"{KAFKA}{name} is ignored: it is not a Kafka client property{hint}")
-    return notes
+    return notes + [f"{KAFKA}{name} has no effect: {reason}" for name, reason in sorted(config.no_effect.items())]
 
 
 def _file_properties(path: str | None) -> dict[str, str]:

@@ -76,6 +76,27 @@ def test_a_malformed_variable_is_named_in_the_error(environ: dict[str, str], mes
         merged(environ)
 
 
+def test_properties_without_effect_in_a_shared_file_are_one_note(tmp_path: Path) -> None:
+    from kcli.client.config import ConsumerConfig
+
+    shared = tmp_path / "consumer.properties"
+    shared.write_text("value.deserializer=X\nkey.deserializer=X\nacks=all\ninterceptor.classes=\ntransactional.id=t\n")
+    env = FakeEnvironment()
+    common = common_options(env, command_config=str(shared))
+    common.config(ConsumerConfig)
+    common.config(ConsumerConfig)
+    assert env.result(0).err == "kcli: note: without effect in kcli: key.deserializer, value.deserializer\n"
+
+
+def test_a_property_without_effect_on_the_command_line_is_refused() -> None:
+    from kcli.client.config import ConsumerConfig
+
+    common = common_options(FakeEnvironment(), property=["value.deserializer=X"])
+    with pytest.raises(ConfigError, match=r"^-X value\.deserializer has no effect in kcli: values are bytes"):
+        common.config(ConsumerConfig)
+    common.config()
+
+
 def test_an_unknown_property_is_warned_about_once() -> None:
     env = FakeEnvironment()
     common = common_options(env, property=["fetch.mim.bytes=1", "fetch.min.bytes=7"])

@@ -1,10 +1,13 @@
 """Configuration of clients: names, defaults and bounds as in Kafka 4.3; properties files as in Java."""
 
 import pickle
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import kcli
 from kcli.client.config import (
     ClientConfig,
     ConsumerConfig,
@@ -39,11 +42,11 @@ def test_defaults_are_those_of_kafka_4_3() -> None:
 
 def test_values_are_given_as_text_or_typed() -> None:
     config = ConsumerConfig.from_properties(
-        {"fetch.min.bytes": " 7 ", "check.crcs": "FALSE", "max.poll.records": 9, "group.id": "", "client.id": 12}
+        {"fetch.min.bytes": " 7 ", "check.crcs": "FALSE", "max.poll.interval.ms": 9, "group.id": "", "client.id": 12}
     )
     assert config.fetch_min_bytes == 7
     assert config.check_crcs is False
-    assert config.max_poll_records == 9
+    assert config.max_poll_interval_ms == 9
     assert config.group_id is None
     assert config.client_id == "12"
     assert config.given["fetch.min.bytes"] == " 7 "
@@ -132,7 +135,18 @@ def test_choices_ignore_case_and_acks_is_a_number() -> None:
             {"enable_idempotence": "true", "max_in_flight_requests_per_connection": 6},
             "enable.idempotence=true requires max.in.flight.requests.per.connection of at most 5",
         ),
-        (ProducerConfig, {"transactional_id": "t", "acks": 1}, "transactional.id requires enable.idempotence=true"),
+        (
+            ProducerConfig,
+            {"transactional_id": "t"},
+            "transactional.id is not supported: kcli has no transactions, so the records would be visible at once; "
+            "remove it",
+        ),
+        (
+            ProducerConfig,
+            {"partitioner_class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"},
+            "partitioner.class is not supported: partitioners are Java classes; kcli chooses partitions as Java's "
+            "default partitioner does; remove it",
+        ),
         (ClientConfig, {"security_protocol": "ssl"}, "security.protocol: 'ssl' is not supported yet; use PLAINTEXT"),
         (
             ClientConfig,
@@ -171,6 +185,61 @@ def test_names_of_no_kafka_client_are_unknown() -> None:
     assert nearest_name("fetch.min.byte") == "fetch.min.bytes"
     assert nearest_name("tpyo") is None
     assert "secret" not in repr(config)
+
+
+SHARED = {
+    "interceptor.classes": "com.example.Monitoring",
+    "key.deserializer": "org.apache.kafka.common.serialization.StringDeserializer",
+    "key.serializer": "org.apache.kafka.common.serialization.StringSerializer",
+    "max.poll.records": "10",
+    "metrics.recording.level": "DEBUG",
+    "transactional.id": "orders-1",
+    "transaction.timeout.ms": "1000",
+    "sasl.jaas.config": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("cls", "names"),
+    [
+        (ClientConfig, ["interceptor.classes", "metrics.recording.level"]),
+        (ConsumerConfig, ["interceptor.classes", "key.deserializer", "max.poll.records", "metrics.recording.level"]),
+    ],
+)
+def test_properties_without_effect_are_named_for_the_kind_of_client_that_java_has_them_for(
+    cls: type[ClientConfig], names: list[str]
+) -> None:
+    config = cls.from_properties(SHARED)
+    assert list(config.no_effect) == names
+    assert config.unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("cls", "name"),
+    [
+        (ConsumerConfig, "max_poll_records"),
+        (ConsumerConfig, "value_deserializer"),
+        (ConsumerConfig, "interceptor_classes"),
+        (ProducerConfig, "value_serializer"),
+        (ProducerConfig, "transaction_timeout_ms"),
+        (ProducerConfig, "compression_zstd_level"),
+        (ClientConfig, "sasl_mechanism"),
+    ],
+)
+def test_a_keyword_without_effect_is_refused(cls: type[ClientConfig], name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} has no effect in kcli: .*; remove it"):
+        cls.from_keywords({name: "x"})
+
+
+def test_every_setting_is_used_by_the_clients() -> None:
+    """A setting that is accepted and has no effect misleads: it belongs to NO_EFFECT."""
+    enforced = {"client.dns.lookup", "security.protocol"}  # their only values are what the client does
+    sources = [path.read_text() for path in Path(kcli.__file__).parent.rglob("*.py") if path.name != "config.py"]
+    for cls in (ClientConfig, ConsumerConfig, ProducerConfig):
+        for name in cls.SETTINGS.keys() - enforced:
+            used = re.compile(rf"config\.{name.replace('.', '_')}\b")
+            derived = name == "isolation.level" and any("config.reads_committed" in text for text in sources)
+            assert derived or any(used.search(text) for text in sources), name
 
 
 def test_a_configuration_is_immutable_and_can_be_copied_with_changes() -> None:

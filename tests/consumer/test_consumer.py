@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from kcli.client.config import ConsumerConfig
 from kcli.consumer.consumer import Consumer
 from kcli.consumer.subscription import PositionReset
 from kcli.error_codes import ErrorCode
@@ -30,6 +33,18 @@ def values(consumer: Consumer, polls: int = 10, timeout_ms: float = 1000) -> dic
         for tp, columns in consumer.poll(timeout_ms).items():
             found.setdefault(tp, []).extend(value.decode() for value in columns.values() if value is not None)
     return found
+
+
+def test_consumers_of_a_process_have_client_ids_of_their_own_unless_it_is_given() -> None:
+    settings = {"bootstrap.servers": "localhost:9"}
+    consumers = [Consumer.from_config(ConsumerConfig.from_properties(settings)) for _ in range(3)]
+    named = Consumer.from_config(ConsumerConfig.from_properties({**settings, "client.id": "mine"}))
+    ids = {consumer._client.config.client_id for consumer in consumers}
+    assert len(ids) == 3
+    assert all(re.fullmatch(r"kcli(-\d+)?", client_id) for client_id in ids)
+    assert named._client.config.client_id == "mine"
+    for consumer in (*consumers, named):
+        consumer.close()
 
 
 # --- reading

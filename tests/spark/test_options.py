@@ -297,9 +297,18 @@ def test_files_and_variables_are_resolved_by_client_config(tmp_path: Path) -> No
     assert config.reads_committed
     assert (config.group_id, config.enable_auto_commit, config.allow_auto_create_topics) == (None, False, False)
     assert config.given["ssl.key.password"] == "hidden"
-    assert ignored_properties(config) == ["kafka.qeue.size is ignored: it is not a Kafka client property"]
+    assert ignored_properties(config) == [
+        "kafka.qeue.size is ignored: it is not a Kafka client property",
+        "kafka.ssl.key.password has no effect: security.protocol is PLAINTEXT",
+    ]
     with pytest.raises(ConfigError, match="environment variable RACK is not set in this process"):
         client_config(parsed.kafka, environ={})
+
+
+def test_properties_without_effect_are_named_with_the_reason() -> None:
+    config = client_config({"bootstrap.servers": "a:1", "max.poll.records": "500"})
+    (note,) = ignored_properties(config)
+    assert note.startswith("kafka.max.poll.records has no effect: a poll returns the records of one response")
 
 
 def test_a_config_file_that_is_missing_or_names_no_broker(tmp_path: Path) -> None:
