@@ -6,6 +6,7 @@ Ground: imports only the error codes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kcli.error_codes import ErrorCode
@@ -128,6 +129,18 @@ class BrokerError(KcliError):
     @property
     def retriable(self) -> bool:  # type: ignore[override]
         return self.code.retriable
+
+
+class TopicAuthorizationError(BrokerError):
+    """The client must not read, write or describe some topics: TOPIC_AUTHORIZATION_FAILED.
+
+    `topics` are the names of all topics that the broker refused, empty if it does not name them.
+    """
+
+    def __init__(self, topics: Iterable[str], message: str | None = None, **evidence: Any) -> None:
+        self.topics = frozenset(topics)
+        listed = ", ".join(sorted(self.topics)) or None
+        super().__init__(ErrorCode.TOPIC_AUTHORIZATION_FAILED, message, **evidence, topics=listed)
 
 
 # Records and offsets

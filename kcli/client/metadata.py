@@ -8,12 +8,12 @@ which grows while requests fail or return the same metadata.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kcli.client.backoff import Backoff
 from kcli.client.request_future import RequestFuture
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError
+from kcli.errors import BrokerError, KcliError, TopicAuthorizationError
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kcli.structs import Node, TopicPartition
 
@@ -157,6 +157,21 @@ class Metadata:
         """Return the leader of a partition, as far as it is known."""
         info = self.partition(tp)
         return LeaderAndEpoch(None) if info is None else LeaderAndEpoch(self.cluster.broker(info.leader), info.epoch)
+
+    def leader_error(self, tp: TopicPartition) -> BrokerError:
+        """Return the reason why the leader of a partition is unknown.
+
+        It is not retriable if the topic must not be described, or cannot exist.
+        """
+        topic = self.cluster.topics.get(tp.topic)
+        where: dict[str, Any] = {"api": "Metadata", "topic": tp.topic, "partition": tp.partition}
+        if topic is not None and topic.error:
+            if topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                return TopicAuthorizationError([tp.topic], api="Metadata")
+            return BrokerError(topic.error, **where)
+        if topic is not None and tp.partition not in topic.partitions:
+            return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, **where)
+        return BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, **where)
 
     def partition(self, tp: TopicPartition) -> PartitionInfo | None:
         topic = self.cluster.topics.get(tp.topic)

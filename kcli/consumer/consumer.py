@@ -8,11 +8,19 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from kcli.consumer.fetch_loop import FetchLoop
+from kcli.consumer.fetch_loop import FetchLoop, UnknownTopics
 from kcli.consumer.group.group_client import GroupClient, GroupMetadata
 from kcli.consumer.subscription import PartitionFailure, PositionReset, SubscriptionState
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConcurrentUse, KcliError, LogTruncated, OffsetOutOfRange, TimeoutExpired
+from kcli.errors import (
+    BrokerError,
+    ConcurrentUse,
+    KcliError,
+    LogTruncated,
+    OffsetOutOfRange,
+    TimeoutExpired,
+    TopicAuthorizationError,
+)
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -183,6 +191,7 @@ class Consumer:
             self._group = GroupClient(self._client, self.subscription, config, in_background=in_background)
         lookup = None if self._group is None else self._group.lookup
         self._loop = FetchLoop(self._client, self.subscription, config, lookup=lookup)
+        self._loop.tasks.append(UnknownTopics(self._client, self.subscription))
         if self._group is not None:
             self._loop.tasks.append(self._group)
         self._failures: dict[TopicPartition, PartitionFailure] = {}
@@ -200,6 +209,9 @@ class Consumer:
     def _partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
         names = list(topics)
         known = self._client.topics_metadata(names, self._deadline_ms(None)).topics
+        refused = [name for name in names if known[name].error == ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+        if refused:
+            raise TopicAuthorizationError(refused, api="Metadata")
         for name in names:
             if known[name].error:
                 raise BrokerError(known[name].error, api="Metadata", topic=name)
@@ -385,8 +397,9 @@ class Consumer:
 
         Raise the error that stops a partition after all records before it were returned, and again at each poll until
         the caller seeks: OffsetOutOfRange and NoOffset if auto.offset.reset is none, LogTruncated, RecordTooLarge,
-        CorruptRecords, BrokerError (TOPIC_AUTHORIZATION_FAILED with all its topics). With another policy, a member of a
-        group continues where a truncated log still agrees with the records that it has read; see `take_resets`.
+        CorruptRecords, TopicAuthorizationError with all its topics. With another policy, a member of a group continues
+        where a truncated log still agrees with the records that it has read; see `take_resets`. A topic or partition
+        that does not exist may be created later: it is no error, but logged once.
 
         A member joins and rejoins its group here, and its callbacks run here, before any record is returned; their
         exceptions are raised. Poll at least every max.poll.interval.ms, otherwise the group removes the member. Raise
@@ -454,9 +467,10 @@ class Consumer:
     def _raise_failures(self) -> None:
         failures = [failure for failure in self._failures.values() if self._is_current(failure)]
         self._failures.clear()
-        refused = sorted({failure.tp.topic for failure in failures if _is_refused(failure.error)})
+        refused = {failure.tp.topic for failure in failures if _is_refused(failure.error)}
         if refused:
-            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, api="Fetch", topics=", ".join(refused))
+            apis = {failure.error.evidence.get("api") for failure in failures if _is_refused(failure.error)}
+            raise TopicAuthorizationError(refused, api=apis.pop() if len(apis) == 1 else None)
         lost = {str(it.tp): it.offset for it in sorted(failures) if isinstance(it.error, OffsetOutOfRange)}
         if lost:
             raise OffsetOutOfRange("the position is out of range, and auto.offset.reset is none", **lost)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from kcli.consumer.fetcher import Fetcher
 from kcli.consumer.offset_fetcher import OffsetFetcher
 from kcli.consumer.subscription import PartitionFailure, SubscriptionState
+from kcli.error_codes import ErrorCode
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -24,6 +25,50 @@ class PollTask(Protocol):
     def next_ms(self) -> float: ...
     def suspends_delivery(self, now_ms: float) -> bool:
         """True if no records may be returned now."""
+
+
+class UnknownTopics:
+    """A `PollTask` that logs the subscribed topics and assigned partitions which do not exist, each once.
+
+    They may be created later, so that they are no error.
+    """
+
+    def __init__(self, client: ConsumerNetworkClient, subscription: SubscriptionState) -> None:
+        self._client = client
+        self._subscription = subscription
+        self._logged: set[str] = set()
+        self._checked_in: object = None
+        self._count = 0
+
+    def poll(self, now_ms: float) -> None:
+        """Look for unknown names after a change of the metadata or of the partitions."""
+        cluster, partitions = self._client.metadata.cluster, self._subscription.partitions()
+        if self._checked_in is cluster and self._count == len(partitions):
+            return
+        self._checked_in, self._count = cluster, len(partitions)
+        unknown = {f"topic {topic}" for topic in self._subscription.topics if self._is_unknown(topic)}
+        for tp in partitions:
+            if self._is_unknown(tp.topic):
+                unknown.add(f"topic {tp.topic}")
+            elif (topic := cluster.topics.get(tp.topic)) and topic.partitions and tp.partition not in topic.partitions:
+                unknown.add(f"partition {tp}")
+        for name in sorted(unknown - self._logged):
+            import logging
+
+            logging.getLogger("kcli.consumer").warning("%s does not exist; it is read when it is created", name)
+        self._logged = unknown
+
+    def _is_unknown(self, topic: str) -> bool:
+        info = self._client.metadata.cluster.topics.get(topic)
+        return info is not None and info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def next_ms(self) -> float:
+        """Return infinity: new metadata end a poll of the client."""
+        return float("inf")
+
+    def suspends_delivery(self, now_ms: float) -> bool:
+        """Return False."""
+        return False
 
 
 class FetchLoop:

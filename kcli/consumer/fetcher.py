@@ -67,6 +67,7 @@ class Fetcher:
         self._progressed: set[int] = set()
         self.expected_topic_ids: dict[str, UUID | None] = {}  # by topic; a topic with another id is a new topic
         self._reopened: set[int] = set()  # brokers whose last response was an error about the session
+        self._refused: list[PartitionFailure] = []  # partitions whose leader the brokers do not tell
         self._cluster: object = None
         self._closed = False
 
@@ -113,6 +114,8 @@ class Fetcher:
             updated, subscription.updated = sorted(subscription.updated), set()
             for tp in updated:
                 self._update_target(tp, now_ms)
+            refused, self._refused = self._refused, []
+            self.buffer.add(CompletedFetch(_NOWHERE, [], refused))
 
     def _update_target(self, tp: TopicPartition, now_ms: float) -> None:
         """Add `tp` to the session of the broker to fetch it from, or to none."""
@@ -138,7 +141,12 @@ class Fetcher:
         metadata = self._client.metadata
         leader, epoch = metadata.leader(tp)
         if leader is None:
-            self._retry_later(tp, self._no_leader(tp), now_ms)
+            error = metadata.leader_error(tp)
+            if error.retriable:
+                self._retry_later(tp, error, now_ms)
+            else:
+                self._refused.append(PartitionFailure(tp, position.offset, error))
+                metadata.request_update()
             return None
         node_id = leader.id
         if state.preferred_replica in metadata.cluster.nodes and now_ms < state.preferred_until_ms:
@@ -150,17 +158,6 @@ class Fetcher:
             self._retry_later(tp, BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, text), now_ms)
             return None
         return node_id, PartitionFetch(position.offset, epoch, position.epoch, self.partition_bytes, topic_id)
-
-    def _no_leader(self, tp: TopicPartition) -> BrokerError:
-        topic = self._client.metadata.cluster.topics.get(tp.topic)
-        partition = None if topic is None else topic.partitions.get(tp.partition)
-        if topic is not None and topic.error:
-            code = topic.error
-        elif topic is not None and partition is None:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        else:
-            code = ErrorCode.LEADER_NOT_AVAILABLE
-        return BrokerError(code, api="Metadata", topic=tp.topic, partition=tp.partition)
 
     def _send(self, node_id: int, session: FetchSession) -> None:
         node = self._client.metadata.cluster.nodes.get(node_id)

@@ -18,7 +18,7 @@ from kcli.consumer.fetch_verdict import judge_epoch_end
 from kcli.consumer.retry_backoff import RetryBackoffs
 from kcli.consumer.subscription import FetchPosition, PartitionFailure, PartitionState, SubscriptionState
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, NoOffset, UnsupportedVersion
+from kcli.errors import BrokerError, KcliError, NoOffset, TopicAuthorizationError, UnsupportedVersion
 from kcli.structs import Node, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -276,8 +276,11 @@ class OffsetFetcher:
 
     def _retry_without_leader(self, partitions: Iterable[TopicPartition], now_ms: float) -> None:
         for tp in partitions:
-            error = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, topic=tp.topic, partition=tp.partition)
-            self._backoffs.add(tp, error, now_ms)
+            error = self._client.metadata.leader_error(tp)
+            if error.retriable:
+                self._backoffs.add(tp, error, now_ms)
+            else:
+                self._fail(tp, error)
             self._client.metadata.request_update()
 
     def _fail(self, tp: TopicPartition, error: KcliError) -> None:
@@ -327,7 +330,7 @@ def _checked(
     errors = [it for it in results.values() if isinstance(it, BrokerError)]
     refused = {tp.topic for tp, it in results.items() if isinstance(it, BrokerError) and it.code == _REFUSED}
     if refused:
-        raise BrokerError(_REFUSED, api="OffsetFetch", group=group, topics=", ".join(sorted(refused)))
+        raise TopicAuthorizationError(refused, api="OffsetFetch", group=group)
     for error in errors:
         raise error
     return {tp: it for tp, it in results.items() if not isinstance(it, BrokerError)}

@@ -128,6 +128,7 @@ class FakeCluster:
         self.logs: dict[TopicPartition, Log] = {}
         self.committed: dict[TopicPartition, int] = {}
         self.refused_topics: set[str] = set()
+        self.undescribed_topics: set[str] = set()  # Metadata refuses them
         self.requests: list[Asked] = []
         self.with_sessions = True
         self.sessions: dict[tuple[int, int], Session] = {}
@@ -243,6 +244,10 @@ class FakeCluster:
         return metadata.MetadataResponse(brokers=brokers, cluster_id="fake", controller_id=1, topics=topics)
 
     def _metadata_topic(self, name: str) -> metadata.MetadataResponseTopic:
+        if name in self.undescribed_topics or " " in name:
+            refused = name in self.undescribed_topics
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED if refused else ErrorCode.INVALID_TOPIC_EXCEPTION
+            return metadata.MetadataResponseTopic(name=name, error_code=code)
         if name not in self.topic_ids:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return metadata.MetadataResponseTopic(name=name, error_code=code)

@@ -10,7 +10,16 @@ from kcli.client.config import ConsumerConfig
 from kcli.consumer.consumer import Consumer
 from kcli.consumer.subscription import PositionReset
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, CorruptRecords, KcliError, LogTruncated, NoOffset, OffsetOutOfRange, RecordTooLarge
+from kcli.errors import (
+    BrokerError,
+    CorruptRecords,
+    KcliError,
+    LogTruncated,
+    NoOffset,
+    OffsetOutOfRange,
+    RecordTooLarge,
+    TopicAuthorizationError,
+)
 from kcli.protocol.messages import fetch
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
@@ -588,6 +597,69 @@ def test_all_unauthorized_topics_are_raised_together() -> None:
     with pytest.raises(BrokerError, match="topics=a, c") as caught:
         consumer.poll(1000)
     assert caught.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("group", [{}, {"group_id": "g"}], ids=["without a group", "with a group"])
+def test_assigned_topics_that_metadata_refuses_are_raised_at_each_poll(group: dict[str, str]) -> None:
+    """They were polled for ever, and LEADER_NOT_AVAILABLE was recorded."""
+    cluster = FakeCluster()
+    for name in ("a", "b", "c"):
+        cluster.topic(name)
+    cluster.undescribed_topics |= {"a", "c"}
+    client, config = cluster.client(auto_offset_reset="earliest", **group)
+    consumer = Consumer.from_config(config, client)
+    consumer.assign([TopicPartition(name, 0) for name in "abc"])
+    for _ in range(2):
+        with pytest.raises(TopicAuthorizationError) as caught:
+            consumer.poll(5000)
+        assert caught.value.topics == {"a", "c"}
+        assert caught.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(TopicAuthorizationError):
+        consumer.position(TopicPartition("a", 0), 1000)
+    cluster.undescribed_topics.clear()
+    cluster.logs[TopicPartition("a", 0)].append("1")
+    consumer._client.sleep(1000)
+    assert values(consumer, 5) == {TopicPartition("a", 0): ["1"]}
+
+
+def test_a_topic_that_metadata_refuses_while_it_is_read_is_raised() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    consumer = reader(cluster)
+    assert values(consumer, 2) == {T0: ["a"]}
+    cluster.undescribed_topics.add("t")
+    consumer._client.metadata.request_update(at_once=True)
+    with pytest.raises(TopicAuthorizationError) as caught:
+        values(consumer, 3)
+    assert caught.value.topics == {"t"}
+
+
+def test_an_invalid_topic_name_is_raised() -> None:
+    cluster = FakeCluster()
+    client, config = cluster.client(auto_offset_reset="earliest")
+    consumer = Consumer.from_config(config, client)
+    consumer.assign([TopicPartition("not valid", 0)])
+    with pytest.raises(BrokerError, match="INVALID_TOPIC_EXCEPTION"):
+        consumer.poll(5000)
+
+
+def test_an_unknown_topic_or_partition_is_logged_once_and_read_when_it_is_created(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    client, config = cluster.client(auto_offset_reset="earliest")
+    consumer = Consumer.from_config(config, client)
+    consumer.assign([T0, TopicPartition("t", 7), TopicPartition("later", 0)])
+    assert values(consumer, 3) == {T0: ["a"]}
+    assert consumer.poll(3000) == {}
+    assert caplog.messages == [
+        "partition t-7 does not exist; it is read when it is created",
+        "topic later does not exist; it is read when it is created",
+    ]
+    cluster.topic("later").append("b")
+    assert values(consumer, 5) == {TopicPartition("later", 0): ["b"]}
+    assert len(caplog.messages) == 2
 
 
 # --- truncation

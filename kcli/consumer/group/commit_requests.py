@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, CommitFailed, KcliError
+from kcli.errors import BrokerError, CommitFailed, KcliError, TopicAuthorizationError
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -132,8 +132,7 @@ def error_of(refusal: Refusal, group: str, *, is_member: bool, has_moved_on: boo
     if reaction in (Reaction.GONE, Reaction.STALE):
         return CommitFailed(_GONE if is_member else _NOT_OURS, group=group, code=code.name)
     if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        topics = ", ".join(dict.fromkeys(tp.topic for tp in refusal.partitions))
-        return BrokerError(code, api="OffsetCommit", group=group, topics=topics)
+        return TopicAuthorizationError((tp.topic for tp in refusal.partitions), api="OffsetCommit", group=group)
     if code == ErrorCode.GROUP_AUTHORIZATION_FAILED or reaction in (Reaction.FIND, Reaction.FENCED):
         return BrokerError(code, api="OffsetCommit", group=group)
     return BrokerError(code, api="OffsetCommit", group=group, partitions=_few(refusal.partitions))
