@@ -140,8 +140,9 @@ class Partition:
     def bytes_to_read(self, requested: PartitionFetch, start: LogOffsetMetadata, *, read_committed: bool) -> int | None:
         """Return the number of bytes that a delayed fetch would get now; None if it must not wait any longer.
 
-        It must not wait if it reads an older segment than the active one (which does not grow), if the log was
-        truncated below its offset, or if reading would return an error or a divergence.
+        It must not wait if it reads an older segment than the active one (which does not grow), or if reading would
+        return an error or a divergence. Above the end for this reader, it waits only within the first batch after that
+        end, as in Kafka since 3.8 (KAFKA-16452).
         """
         try:
             self.check_epoch(requested.current_leader_epoch)
@@ -151,7 +152,7 @@ class Partition:
         except BrokerError:
             return None
         end = self._fetchable_end(read_committed)
-        if start.offset == end.offset:
+        if start.offset == end.offset or start[1:] == end[1:]:
             return 0
         if start.offset > end.offset or start.segment_base_offset != end.segment_base_offset:
             return None

@@ -128,6 +128,14 @@ def test_valid_batches_are_stored_and_invalid_ones_refused(asker: Asker) -> None
     assert asker.produce(good + b"xx") == (0, 6), "a few bytes after the batch are ignored"
 
 
+def test_of_two_batches_for_one_partition_only_the_last_is_stored(asker: Asker) -> None:
+    data = [PartitionProduceData(records=batch(count)) for count in (1, 3)]
+    topics = [TopicProduceData(name=asker.topic, partition_data=data)]
+    [topic] = asker.wire.ask(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=topics), 9).responses
+    assert [(row.error_code, row.base_offset) for row in topic.partition_responses] == [(0, 0)]
+    assert asker.produce(batch(1)) == (0, 3)
+
+
 def test_a_compacted_topic_refuses_records_without_keys(any_kafka: Kafka) -> None:
     asker = Asker(any_kafka, cleanup_policy="compact")
     with asker.wire:

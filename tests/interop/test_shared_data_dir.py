@@ -4,7 +4,9 @@ killed.
 
 from __future__ import annotations
 
+import random
 import re
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kcli.protocol.records.batch import walk_batches
+from tests.broker.wire import Wire
 from tests.broker_process import BrokerProcess
 from tests.real_kafka import Kafka, KafkaNode
 
@@ -196,3 +201,88 @@ def test_a_topic_compacted_by_one_broker_is_served_and_cleaned_by_the_other(turn
         assert {key: value for _, key, value in after} == newest
         assert [row[0] for row in after] == sorted(row[0] for row in after)
         assert complaints(turns.said) == []
+
+
+def write_transactions(broker: Kafka, topic: str) -> None:
+    """Write interleaved transactions of three producers and records without one; leave one transaction open."""
+    chance = random.Random(5)
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "transaction.timeout.ms": 600_000, "log_level": 2}
+    settings["linger.ms"] = 1000  # a batch has all records up to the next flush
+    writers = [Producer({**settings, "transactional.id": f"writer-{number}"}) for number in range(3)]
+    for writer in writers:
+        writer.init_transactions(60)
+    plain = broker.ordered_producer(topic)
+    is_open: list[Producer] = []
+    for number in range(300):
+        writer = chance.choice([*writers, plain])
+        if writer in is_open and chance.random() < 0.15:
+            (writer.commit_transaction if chance.random() < 0.5 else writer.abort_transaction)(30)
+            is_open.remove(writer)
+            continue
+        if writer is not plain and writer not in is_open:
+            writer.begin_transaction()
+            is_open.append(writer)
+        for part in range(chance.randrange(1, 4)):
+            writer.produce(topic, b"%d.%d " % (number, part) + b"v" * chance.randrange(8000), b"k", partition=0)
+        writer.flush(30)
+    assert is_open
+    for writer in is_open[1:]:
+        writer.abort_transaction(30)
+
+
+def committed_fetch(topic: str, offset: int, max_bytes: int = 1, max_wait_ms: int = 0) -> FetchRequest:
+    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
+    topics = [FetchTopic(topic=topic, partitions=[partition])]
+    return FetchRequest(isolation_level=1, max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=max_bytes, topics=topics)
+
+
+def fetch_committed(broker: Kafka, topic: str, *wanted: int, max_wait_ms: int = 0) -> tuple[Any, ...]:
+    """Return the offsets, the aborted transactions and the first batches' offsets of a read_committed Fetch."""
+    request = committed_fetch(topic, *wanted, max_wait_ms=max_wait_ms)
+    with Wire(broker.bootstrap_servers) as wire:
+        row = wire.ask(request, 12).responses[0].partitions[0]
+    data = bytes(row.records)
+    starts = [int.from_bytes(data[at : at + 8], "big") for at in walk_batches(data, 0, len(data)).starts]
+    aborted = [(one.producer_id, one.first_offset) for one in row.aborted_transactions or ()]
+    return row.error_code, row.high_watermark, row.last_stable_offset, aborted, starts
+
+
+def seen_by_readers(broker: Kafka, topic: str, kcat: str) -> tuple[Any, ...]:
+    chance = random.Random(6)
+    fetches = [(chance.randrange(450), chance.choice([1, 5_000, 50_000, 2_000_000])) for _ in range(60)]
+    command = [kcat, "-b", broker.bootstrap_servers, "-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q"]
+    command += ["-X", "isolation.level=read_committed", "-f", "%o "]
+    printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    fetched = [fetch_committed(broker, topic, *one) for one in fetches]
+    _, high_watermark, stable_offset, *_ = fetched[0]
+    fetched.append(fetch_committed(broker, topic, high_watermark - 1, max_wait_ms=60_000))  # answered at once
+    with Wire(broker.bootstrap_servers) as wire:  # the first open batch has several records
+        wire.request(committed_fetch(topic, stable_offset + 1, max_wait_ms=60_000), 12)
+        assert wire.is_open(for_s=0.3), "a fetch within the first batch that is not stable must wait"
+    return read(broker, topic), printed, fetched
+
+
+def transaction_indexes(broker: KafkaNode) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in (broker.data / "tx-0").glob("*.txnindex")}
+
+
+def test_read_committed_readers_see_the_same_from_both_brokers(turns: Turns, kcat: str) -> None:
+    real = turns.real
+    real.create_topic("tx", 1)
+    write_transactions(real, "tx")
+    seen = seen_by_readers(real, "tx", kcat)
+    ours = turns.hand_over(clean=True)
+    assert seen_by_readers(ours, "tx", kcat) == seen
+    assert complaints(turns.said) == []
+    ours.stop()
+    written = transaction_indexes(real)
+    assert len(written) > 1
+    for path in written:
+        path.unlink()
+    ours.start()
+    assert seen_by_readers(ours, "tx", kcat) == seen
+    assert transaction_indexes(real) == written
+    next(iter(written)).write_bytes(b"garbage")
+    theirs = turns.hand_over(clean=False)
+    assert seen_by_readers(theirs, "tx", kcat) == seen
+    assert transaction_indexes(real) == written

@@ -1,7 +1,8 @@
 """Produce (0), v3-13: append batches, and answer when the replicas that `acks` requires have them.
 
 v0-2 are advertised, because old librdkafka looks for them, and close the connection, both as in Apache Kafka 4. With
-acks=0 there is no answer; an error closes the connection. Deliberately missing: transactions. A transactional batch
+acks=0 there is no answer; an error closes the connection. Of several entries for one partition only the last is used
+and answered, as in Apache Kafka. Deliberately missing: transactions. A transactional batch
 without a transactional id is refused with 53, as by Apache Kafka, one with an id with 48.
 """
 
@@ -26,6 +27,7 @@ from kcli.structs import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from uuid import UUID
 
     from kcli.broker.broker import Broker
     from kcli.protocol.primitives import Buffer
@@ -42,6 +44,7 @@ _Verdict = ProduceOutcome | TopicPartition
 
 def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> object:
     """Return the response or a `Pending` of it, None for acks=0. CloseConnection for an error with acks=0."""
+    _remove_duplicates(request)
     entries: dict[TopicPartition, Buffer] = {}
     verdicts = list(_verdicts(broker, request, context, entries))
     appended = broker.replica_manager.append(
@@ -56,6 +59,23 @@ def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> 
     pending: Pending[object] = Pending()
     appended.on_done(lambda outcomes: pending.complete(_response(request, verdicts, outcomes)))
     return pending
+
+
+def _remove_duplicates(request: ProduceRequest) -> None:
+    if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
+        return
+    last: dict[tuple[str | UUID, int], PartitionProduceData] = {}
+    count = 0
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            last[topic.name or topic.topic_id, data.index] = data
+        count += len(topic.partition_data)
+    if len(last) == count:
+        return
+    for topic in request.topic_data:
+        name = topic.name or topic.topic_id
+        topic.partition_data = [data for data in topic.partition_data if last[name, data.index] is data]
+    request.topic_data = [topic for topic in request.topic_data if topic.partition_data]
 
 
 def _verdicts(

@@ -3,7 +3,7 @@
 `Log` (Kafka's UnifiedLog) is a list of `LogSegment`s. An append validates a batch (`validator`), checks its producer
 (`producer_state`), assigns offsets in place and writes it to the active segment; a read returns a slice of one segment
 file, which the server sends without copying. `segment_index` has the sparse indexes of a segment, `file_records` the
-batches of its file, `segments` the look-ups by offset and timestamp.
+batches of its file, `segments` the look-ups by offset and timestamp, `transaction_index` the aborted transactions.
 
 `loader` and `recovery` open a directory; `retention` and `compaction` decide what to remove, and `Log` and `cleaner` do
 it. `segment_swap` replaces segments so that a crash at any point leaves the old or the new ones. `checkpoint_files`,
@@ -24,6 +24,8 @@ Threads: everything runs in the broker's one thread. The cleaner works in steps 
   segments before it are deleted.
 * The open file of an idle segment is released, not closed: a slice that is still being sent keeps it open.
 * An index entry of Kafka's cleaner names the first of several batches with the last offset of the last one.
+* The transaction index of a segment is rebuilt where it is missing, because an aborted record must never be read. Kafka
+  takes a missing one as empty.
 * A producer is unknown after its expiry or after retention, so an unknown one may start at any sequence number.
 * Compaction leaves offset gaps, and an empty batch when it was the last one of a known producer.
 """

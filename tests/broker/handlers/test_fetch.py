@@ -322,6 +322,33 @@ class TestWaiting:
         rig.wait(500)
         assert [batches(row) for row in rows(answer.value)] == [[0]]
 
+    @pytest.mark.parametrize("isolation_level", [0, 1])
+    def test_fetch_above_the_readable_end_waits_only_within_the_first_batch_there(
+        self, rig: Rig, isolation_level: int
+    ) -> None:
+        """As Apache Kafka 4.3.1. The end is the high watermark, or the last stable offset for read_committed."""
+        write(rig)
+        log = rig.partition("t").log
+        story = Transactions(log)
+        if isolation_level:
+            story.write(7, b"open", b"b", b"c")
+        else:
+            rig.partition("t").follower_ends[2] = 1
+            write(rig, batch("a", "b", "c"))
+        write(rig)
+        reader = {"isolation_level": isolation_level}
+        waiting = [self.park(rig, ("t", 0, offset), **reader) for offset in (1, 2, 3)]
+        row = fetch(rig, ("t", 0, 4), **reader)
+        assert (row.error_code, row.last_stable_offset, row.records) == (0, 1, b"")
+        log.roll(rig.clock.wall_ms())
+        assert fetch(rig, ("t", 0, 5), **reader).records == b""
+        if isolation_level:
+            story.end(7, commit=True)
+        rig.partition("t").follower_ends.clear()
+        rig.replica_manager.advance_high_watermark(TopicPartition("t", 0))
+        write(rig)
+        assert [batches(rows(answer.value)[0]) for answer in waiting] == [[1, 4]] * 3
+
     def test_rolled_segment_completes_the_fetch(self, rig: Rig) -> None:
         write(rig)
         answer = self.park(rig, ("t", 0, 0), min_bytes=10_000)

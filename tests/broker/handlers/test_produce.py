@@ -12,6 +12,7 @@ import pytest
 
 from kcli.broker.request_context import CloseConnection
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.broker.log.logs import values
 from tests.broker.rig import Answer, Rig, batch
 
 
@@ -79,6 +80,25 @@ class TestAccepted:
     def test_trailing_bytes_shorter_than_a_batch_are_ignored(self, rig: Rig) -> None:
         assert produce(rig, GOOD + b"xx").error_code == 0
         assert rig.partition("t").log.size_bytes == len(GOOD)
+
+    @pytest.mark.parametrize("entries", [[[0, 0]], [[0], [0]], [[0, 1, 0]], [[0, 1], [0]]])
+    def test_of_several_entries_for_a_partition_only_the_last_is_appended(
+        self, rig: Rig, entries: list[list[int]]
+    ) -> None:
+        """As Apache Kafka 4.3.1, whose answer has one row, too."""
+        counter = iter("abc")
+        topics = [
+            TopicProduceData(
+                name="t",
+                partition_data=[PartitionProduceData(index=index, records=batch(next(counter))) for index in indexes],
+            )
+            for indexes in entries
+        ]
+        answer = rig.ask(ProduceRequest(acks=-1, timeout_ms=2000, topic_data=topics), 9)
+        rows = [row for topic in answer.responses for row in topic.partition_responses]
+        flat = [index for indexes in entries for index in indexes]
+        assert sorted((row.index, row.error_code, row.base_offset) for row in rows) == [(n, 0, 0) for n in set(flat)]
+        assert values(rig.partition("t").log) == [b"abc"[len(flat) - 1 :][:1]]
 
     def test_response_is_in_the_order_of_the_request(self, rig: Rig) -> None:
         rig.topic("u")
