@@ -133,7 +133,7 @@ def _failed(check: str, error: Exception, cure: str | None = None) -> Finding:
     from kcli.spark.spark_errors import translate_error
 
     translated = translate_error(error)
-    if cure is None and isinstance(translated, (TimeoutExpired, DisconnectedError)):
+    if cure is None and check == "brokers" and isinstance(translated, (TimeoutExpired, DisconnectedError)):
         cure = UNREACHED
     if cure is not None:
         return Finding(check, WRONG, str(translated), cure)
@@ -142,10 +142,11 @@ def _failed(check: str, error: Exception, cure: str | None = None) -> Finding:
 
 
 def _sentence_and_cure(error: KcliError) -> tuple[str, str | None]:
-    """Split "problem: cure" (ConfigError) or "problem: reason; cure" (SparkFailed) into problem and cure."""
+    """Split "problem: cure" (ConfigError) or "problem: reason; cure" into problem and cure."""
     from kcli.spark.session import SparkFailed
 
-    signs = (": ", "; ") if isinstance(error, ConfigError) else ("; ",) if isinstance(error, SparkFailed) else ()
+    has_cure = isinstance(error, (SparkFailed, TimeoutExpired, DisconnectedError))
+    signs = (": ", "; ") if isinstance(error, ConfigError) else ("; ",) if has_cure else ()
     text = str(error)
     sign = max(signs, key=text.rfind, default="")
     if not sign or sign not in text:

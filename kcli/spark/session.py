@@ -15,6 +15,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
-from kcli.errors import ConfigError, KcliError
+from kcli.errors import ConfigError, DisconnectedError, KcliError, TimeoutExpired
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,18 +53,23 @@ def open_session(
     app_name: str = "kcli",
     report: Callable[[str], None] = lambda _: None,
     jvm_output: IO[bytes] | None = None,
+    timeout_s: float | None = None,
 ) -> SparkSession:
     """Return a session in which the format "kcli" is registered.
 
     `remote` is the address of a Spark Connect server (sc://host:port) and takes precedence over `master`. `conf` takes
     precedence over the settings made here. `ship` is the way to bring kcli to the executors: see kcli.spark.ship.
     `report` is called with one line before slow steps. `jvm_output` receives the standard output and error of the JVM
-    and the workers; None: a temporary file, which is read if the JVM does not start. `ConfigError` for a missing or too
-    old Java or PySpark, `SparkFailed` if Spark does not start.
+    and the workers; None: a temporary file, which is read if the JVM does not start. `timeout_s` limits the wait for an
+    answer of the master or the server; None: Spark's own limits (a minute, ten minutes). `ConfigError` for a missing or
+    too old Java or PySpark, `DisconnectedError` if nothing answers, `TimeoutExpired`, `SparkFailed` if Spark does not
+    start.
     """
     check_pyspark()
+    if timeout_s is not None:
+        check_reachable(master, remote, timeout_s)
     if remote is not None:
-        return _connect(remote, conf, ship, app_name, report)
+        return _connect(remote, conf, ship, app_name, report, timeout_s)
     from kcli.spark.java import check_java
 
     check_java(os.environ)
@@ -73,7 +79,7 @@ def open_session(
 
     settings = {**_defaults(local=local), **shipping_conf(master, ship, os.environ), **conf}
     report(f"starting Spark ({master})")
-    session = _start(master, settings, app_name, jvm_output or tempfile.TemporaryFile())  # noqa: SIM115
+    session = _start(master, settings, app_name, jvm_output or tempfile.TemporaryFile(), timeout_s)  # noqa: SIM115
     try:
         _register(session)
     except BaseException:
@@ -126,6 +132,67 @@ def check_pyspark() -> str:
     return str(version)
 
 
+_CONNECT_PORT = 15002
+_K8S_PORT = 443
+
+
+def spark_addresses(master: str, remote: str | None) -> list[tuple[str, int]]:
+    """Return host and port of the Spark Connect server, or of the masters; none for a local master and YARN.
+
+    ConfigError for an address that is not valid. Source: "Master URLs" in Spark's "Submitting Applications"; "Client
+    Connection String" in the documentation of Spark Connect.
+    """
+    if remote is not None:
+        if not remote.startswith("sc://"):
+            raise ConfigError(f"--remote: {remote!r} is not valid; use sc://HOST:PORT")
+        return [_address("--remote", remote, remote.removeprefix("sc://").partition("/")[0], _CONNECT_PORT)]
+    if master.startswith("spark://"):
+        return [_address("--master", master, it, None) for it in master.removeprefix("spark://").split(",")]
+    if master.startswith("k8s://"):
+        server = master.removeprefix("k8s://").split("://", 1)[-1].partition("/")[0]
+        return [_address("--master", master, server, _K8S_PORT)]
+    if master != "yarn" and not master.startswith("local"):
+        raise ConfigError(
+            f"--master: {master!r} is not valid; use local[*], spark://HOST:PORT, yarn or k8s://HOST:PORT"
+        )
+    return []
+
+
+def _address(option: str, url: str, text: str, default_port: int | None) -> tuple[str, int]:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port or default_port
+    except ValueError:
+        host = port = None
+    if not host or port is None:
+        raise ConfigError(f"{option}: {url!r} is not valid; {text!r} is not HOST:PORT")
+    return host, port
+
+
+def check_reachable(master: str, remote: str | None, timeout_s: float) -> None:
+    """Raise DisconnectedError if no address of Spark accepts a connection; Spark itself tries for minutes."""
+    reason = None
+    for host, port in spark_addresses(master, remote):
+        try:
+            with socket.create_connection((host, port), timeout_s):
+                return
+        except OSError as error:  # also of the look-up of the name, and the timeout
+            timed_out = f"no answer within {timeout_s:g} s"
+            reason = timed_out if isinstance(error, TimeoutError) else error.strerror or str(error)
+    if reason is not None:
+        server = "Spark Connect server" if remote is not None else "Spark master"
+        raise DisconnectedError(
+            f"no {server} can be reached at {_shown(remote or master)}: {reason}; check the address"
+        )
+
+
+def _shown(url: str) -> str:
+    """Return the address without the parameters of Spark Connect, which have its token."""
+    return url.partition("/;")[0]
+
+
 def _choose_interpreter(master: str) -> None:
     """Make workers run this interpreter: their default is `python3` of the PATH, which a venv that is not activated is
     not on.
@@ -157,7 +224,9 @@ def _defaults(*, local: bool) -> dict[str, str]:
     return settings
 
 
-def _start(master: str, settings: Mapping[str, str], app_name: str, jvm_output: IO[bytes]) -> SparkSession:
+def _start(
+    master: str, settings: Mapping[str, str], app_name: str, jvm_output: IO[bytes], timeout_s: float | None
+) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
@@ -169,17 +238,48 @@ def _start(master: str, settings: Mapping[str, str], app_name: str, jvm_output: 
                 gateway = launch_gateway(conf, {"stdout": jvm_output, "stderr": jvm_output})
             SparkContext._ensure_initialized(gateway=gateway)
         on_interrupt = signal.getsignal(signal.SIGINT)
-        SparkContext.getOrCreate(conf)
+        with _time_limit(master, timeout_s):
+            SparkContext.getOrCreate(conf)
         if threading.current_thread() is threading.main_thread():
             # PySpark's own handler would use the connection to the JVM while the interrupted call uses it.
             signal.signal(signal.SIGINT, on_interrupt)
         return SparkSession.builder.config(conf=conf).getOrCreate()
-    except Exception as error:
+    except KcliError:
         _end_jvm(5)
-        raise SparkFailed(f"Spark did not start: {_startup_error(jvm_output) or error}") from error
+        raise
+    except Exception as error:
+        from kcli.spark.spark_errors import startup_reason
+
+        try:
+            reason = startup_reason(error, _text_of(jvm_output))  # the text of an error in the JVM comes from there
+        finally:
+            _end_jvm(5)
+        raise SparkFailed(f"Spark did not start: {reason}") from error
     except BaseException:
         _end_jvm(5, at_once=True)
         raise
+
+
+@contextlib.contextmanager
+def _time_limit(master: str, timeout_s: float | None) -> Iterator[None]:
+    """Kill the JVM and raise TimeoutExpired if a standalone master does not answer in time: the JVM waits for it.
+
+    Other masters have no limit: a local one has nobody to wait for, YARN and Kubernetes may take long.
+    """
+    if timeout_s is None or not master.startswith("spark://"):
+        yield
+        return
+    limit = threading.Timer(timeout_s, kill_jvm)
+    limit.start()
+    try:
+        yield
+    except Exception as error:
+        if limit.finished.is_set():
+            reason = f"the Spark master at {master} did not answer within {timeout_s:g} s; check the address"
+            raise TimeoutExpired(reason) from error
+        raise
+    finally:
+        limit.cancel()
 
 
 class _Jvm(subprocess.Popen[bytes]):
@@ -243,27 +343,51 @@ def _deferred_signals() -> Iterator[None]:
 
 
 def _connect(
-    remote: str, conf: Mapping[str, str], ship: str, app_name: str, report: Callable[[str], None]
+    remote: str,
+    conf: Mapping[str, str],
+    ship: str,
+    app_name: str,
+    report: Callable[[str], None],
+    timeout_s: float | None,
 ) -> SparkSession:
     from pyspark.sql import SparkSession
 
     from kcli.spark.ship import register_inline
 
-    report(f"connecting to {remote}")
+    report(f"connecting to {_shown(remote)}")
     try:
+        if timeout_s is not None:
+            _await_server(remote, timeout_s)
         builder = SparkSession.builder.remote(remote).appName(app_name)
         for key, value in {**_SQL_SETTINGS, **conf}.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
     except ImportError as error:
         raise ConfigError(f"--remote needs pyspark[connect] ({error}): pip install 'pyspark[connect]'") from error
+    except KcliError:
+        raise
     except Exception as error:
-        raise SparkFailed(f"no Spark Connect server answered at {remote}: {str(error).splitlines()[0]}") from error
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise SparkFailed(f"no Spark Connect server answered at {_shown(remote)}: {reason}") from error
     if ship == "installed":
         _register(session)
     else:
         register_inline(session)
     return session
+
+
+def _await_server(remote: str, timeout_s: float) -> None:
+    """Raise TimeoutExpired if the server does not speak HTTP/2 in time: a session tries again for ten minutes."""
+    import grpc
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    with DefaultChannelBuilder(remote).toChannel() as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout_s)
+        except grpc.FutureTimeoutError as error:
+            raise TimeoutExpired(
+                f"{_shown(remote)} does not answer as a Spark Connect server within {timeout_s:g} s; check the address"
+            ) from error
 
 
 def _register(session: SparkSession) -> None:
@@ -306,15 +430,12 @@ def _end_jvm(patience_s: float, *, at_once: bool = False) -> None:
     _Jvm.started = None
 
 
-def _startup_error(jvm_output: IO[bytes]) -> str:
-    """Return the last line of the JVM's output with an error or exception, without the trace."""
+def _text_of(jvm_output: IO[bytes]) -> str:
     try:
         jvm_output.seek(0)
-        lines = jvm_output.read().decode(errors="replace").splitlines()
+        return jvm_output.read().decode(errors="replace")
     except OSError:  # a pipe or a terminal
         return ""
-    errors = [line.strip() for line in lines if "rror" in line or "xception" in line]
-    return errors[-1] if errors else ""
 
 
 _LINKED = ("bin", "sbin", "jars", "data", "licenses")

@@ -83,6 +83,33 @@ def translate_error(error: BaseException) -> KcliError:
     return kind(f"{line}; {cure}" if cure else line)
 
 
+_LAUNCHER_FAILED = re.compile(r"^(.+)\nError: Could not create the Java Virtual Machine", re.M)
+_GAVE_UP = re.compile(r" ERROR .+ Reason: (.+)$", re.M)
+# An exception in the output of the JVM: its class and message, not the frames of its trace.
+_THROWN = re.compile(
+    r'^(?:Exception in thread ".+?" |Caused by: )?(?:[\w$]+\.)+([\w$]+(?:Exception|Error)): *(\S.*)$', re.M
+)
+_LOGGED = re.compile(r" ERROR \w+: (.+)$", re.M)
+
+
+def startup_reason(error: BaseException, jvm_output: str) -> str:
+    """Return the reason for which Spark did not start: the exception in the JVM, otherwise its output, otherwise the
+    error of PySpark.
+    """
+    text = str(error)
+    thrown = _THROWN.findall(jvm_output)
+    if _IN_THE_JVM.match(text) and _last_line(text):
+        return _last_line(text)
+    if found := _LAUNCHER_FAILED.search(jvm_output) or _GAVE_UP.search(jvm_output):
+        return _without_codes(found[1])
+    if thrown:
+        name, message = thrown[-1]
+        return _without_codes(message if name.startswith("Spark") else f"{name}: {message}")
+    if logged := _LOGGED.findall(jvm_output):
+        return _without_codes(logged[-1])
+    return _last_line(text) or type(error).__name__
+
+
 def _kcli_error(text: str) -> KcliError | None:
     """Return the last KcliError in the text of a traceback."""
     raised = _KCLI_ERROR.findall(text)
@@ -106,4 +133,8 @@ def _last_line(text: str) -> str:
         line = match[1]
     else:
         line = next(iter(text.strip().splitlines()), "")
+    return _without_codes(line)
+
+
+def _without_codes(line: str) -> str:
     return _SQL_STATE.sub("", _CONDITION.sub("", line)).strip().rstrip(";.").strip()

@@ -59,9 +59,11 @@ def cluster_options(
     ] = "auto",
 ) -> Cluster:
     """Return where Spark runs. `ConfigError` for malformed options."""
+    from kcli.spark.session import spark_addresses
     from kcli.spark.ship import resolve_ship
 
     resolve_ship(master, remote, ship)
+    spark_addresses(master, remote)
     return Cluster(master, remote, key_values("--conf", conf or ()), ship)
 
 

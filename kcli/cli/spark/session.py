@@ -112,7 +112,8 @@ def session_factory(
 
         def start() -> SparkSession:
             nonlocal spark
-            spark = open_session(**cluster._asdict(), report=line.show, jvm_output=jvm_output)
+            timeout_s = common.timeout_ms / 1000
+            spark = open_session(**cluster._asdict(), report=line.show, jvm_output=jvm_output, timeout_s=timeout_s)
             line.follow(spark, expected)
             return spark
 

@@ -1,0 +1,138 @@
+"""Addresses of Spark are checked before it starts, and a failed start is reported with its reason. No JVM."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kcli.errors import ConfigError, DisconnectedError, TimeoutExpired
+from kcli.spark.session import check_reachable, open_session, spark_addresses
+from kcli.spark.spark_errors import startup_reason
+from tests.cli.fake import run_kcli
+from tests.real_kafka import free_ports
+
+
+@pytest.fixture
+def silent_server() -> Iterator[str]:
+    """Host and port of a server that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def nobody() -> str:
+    """Host and port where nothing listens."""
+    return f"127.0.0.1:{free_ports(1)[0]}"
+
+
+@pytest.mark.parametrize(
+    ("master", "remote", "addresses"),
+    [
+        ("local[*]", None, []),
+        ("local-cluster[2,1,512]", None, []),
+        ("yarn", None, []),
+        ("spark://one:7077,two:7078", None, [("one", 7077), ("two", 7078)]),
+        ("k8s://https://api.example:6443", None, [("api.example", 6443)]),
+        ("k8s://api.example", None, [("api.example", 443)]),
+        ("local[*]", "sc://host", [("host", 15002)]),
+        ("local[*]", "sc://[::1]:15003/;use_ssl=true;token=secret", [("::1", 15003)]),
+    ],
+)
+def test_addresses_of_spark(master: str, remote: str | None, addresses: list[tuple[str, int]]) -> None:
+    assert spark_addresses(master, remote) == addresses
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("--master", "nonsense"),
+            "--master: 'nonsense' is not valid; use local[*], spark://HOST:PORT, yarn or k8s://",
+        ),
+        (("--master", "spark://host"), "--master: 'spark://host' is not valid; 'host' is not HOST:PORT"),
+        (("--remote", "host:15002"), "--remote: 'host:15002' is not valid; use sc://HOST:PORT"),
+        (("--remote", "sc://host:port"), "--remote: 'sc://host:port' is not valid; 'host:port' is not HOST:PORT"),
+    ],
+)
+def test_an_invalid_address_is_a_usage_error(words: tuple[str, ...], message: str) -> None:
+    done = run_kcli("spark", "skew", "t", *words)
+    assert (done.status, done.err.count("\n")) == (2, 1)
+    assert message in done.err
+
+
+def test_one_reachable_master_of_several_suffices(silent_server: str, nobody: str) -> None:
+    check_reachable(f"spark://{nobody},{silent_server}", None, 5)
+    with pytest.raises(
+        DisconnectedError, match=f"no Spark master can be reached at spark://{nobody}: Connection refused"
+    ):
+        check_reachable(f"spark://{nobody}", None, 5)
+
+
+def test_a_dead_spark_connect_server_is_reported_at_once(nobody: str) -> None:
+    started_s = time.process_time()
+    done = run_kcli("spark", "skew", "t", "--remote", f"sc://{nobody}/;token=secret", "--timeout", "5")
+    assert (done.status, done.text) == (5, "")
+    assert done.err == (
+        f"kcli: no Spark Connect server can be reached at sc://{nobody}: Connection refused; check the address\n"
+    )
+    assert time.process_time() - started_s < 5
+
+
+def test_a_server_that_does_not_answer_ends_the_command_after_the_timeout(silent_server: str) -> None:
+    pytest.importorskip("grpc")
+    with pytest.raises(
+        TimeoutExpired, match=f"sc://{silent_server} does not answer as a Spark Connect server within 0.3 s"
+    ):
+        open_session(remote=f"sc://{silent_server}", timeout_s=0.3)
+
+
+def test_a_malformed_address_is_refused_before_a_connection() -> None:
+    with pytest.raises(ConfigError):
+        check_reachable("spark://", None, 1)
+
+
+LOGGED = "26/11/22 15:34:43 ERROR"
+FRAME = "\tat io.netty.channel.unix.Errors.handleConnectErrno(Errors.java:131)\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "output", "reason"),
+    [
+        (
+            "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.",
+            "WARNING: Using incubator modules\nInvalid maximum heap size: -Xmxx\n"
+            "Error: Could not create the Java Virtual Machine.\n"
+            "Error: A fatal exception has occurred. Program will exit.\n",
+            "Invalid maximum heap size: -Xmxx",
+        ),
+        (
+            "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.",
+            'Exception in thread "main" org.apache.spark.SparkException: Master must either be yarn\n'
+            "\tat org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:1068)\n",
+            "Master must either be yarn",
+        ),
+        (
+            "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n"
+            ": org.apache.spark.SparkIllegalArgumentException: [INVALID_CONF_VALUE.TYPE_MISMATCH] The value 'x' in the "
+            'config "a.b" is invalid. SQLSTATE: 22022\n\tat org.apache.spark.Error.f(Error.scala:1)\n',
+            f"{LOGGED} SparkContext: Error initializing SparkContext.\n",
+            "The value 'x' in the config \"a.b\" is invalid",
+        ),
+        (
+            "odd",
+            f"Caused by: java.net.ConnectException: finishConnect(..) failed: Connection refused\n{FRAME}"
+            f"{LOGGED} StandaloneSchedulerBackend: Application has been killed. Reason: All masters are unresponsive! "
+            f"Giving up.\n{FRAME}",
+            "All masters are unresponsive! Giving up",
+        ),
+        ("odd", f"Caused by: java.net.UnknownHostException: nohost\n{FRAME}", "UnknownHostException: nohost"),
+        ("odd", f"{LOGGED} SparkContext: Cannot bind.\n{FRAME}", "Cannot bind"),
+        ("odd\nFile", "", "odd"),
+        ("", "", "RuntimeError"),
+    ],
+)
+def test_a_failed_start_is_reported_with_the_cause_and_not_a_frame(error: str, output: str, reason: str) -> None:
+    assert startup_reason(RuntimeError(error), output) == reason
