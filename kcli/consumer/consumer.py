@@ -359,7 +359,8 @@ class Consumer:
         """Iterate over the records as columns, in each step those of one partition that one response contains.
 
         Never ends, unless `to_end`: then each partition is read to the end offset that it has when the iteration first
-        sees it, and a member of a group stops when it has read all partitions that are assigned to it by then.
+        sees it, and a member of a group stops when it has read all partitions that are assigned to it by then. One
+        without partitions waits for them for two heartbeat intervals, unless the group rebalances eagerly.
         """
         self._require_subscription()
         self.subscription.rewind_unread()
@@ -380,8 +381,12 @@ class Consumer:
     def _is_at_end(self, ends: dict[TopicPartition, int]) -> bool:
         """True if every assigned partition is read to its end. Add the end offsets of new partitions to `ends`."""
         membership, subscription = self.membership, self.subscription
-        is_member = membership is not None and membership.state == "stable" and membership.is_stable()
+        is_member = (
+            self._is_subscribed() and membership is not None and membership.state == "stable" and membership.is_stable()
+        )
         if self._is_subscribed() and not is_member:
+            return False
+        if is_member and membership is not None and membership.may_get_first_partitions(self._client.clock.now_ms()):
             return False
         new = [tp for tp in subscription.partitions() if tp not in ends]
         if new:

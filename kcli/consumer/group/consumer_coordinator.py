@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kcli.consumer.group.classic_member import ClassicMember
 from kcli.consumer.group.classic_protocol import JoinFields
 from kcli.consumer.group.classic_state import HEARTBEATING
-from kcli.consumer.group.group_membership import CallbackErrors, Generation, RebalanceHooks
+from kcli.consumer.group.group_membership import (
+    INTERVALS_WITHOUT_PARTITIONS,
+    CallbackErrors,
+    Generation,
+    RebalanceHooks,
+)
 from kcli.consumer.group.group_topics import GroupTopics
 from kcli.consumer.group.heartbeat import HeartbeatThread
 from kcli.errors import ConfigError, KcliError
@@ -69,6 +74,7 @@ class ConsumerCoordinator:
         self._joined_topics: frozenset[str] | None = None  # of the last JoinGroup; None before the first
         self._last: tuple[TopicPartition, ...] = ()
         self._last_generation = -1
+        self._assigned_ms = float("-inf")
         self._busy = False
         self._abandons_join = False  # to leave; commits for the previous generation are still accepted
         self.instance_id = config.group_instance_id
@@ -96,6 +102,13 @@ class ConsumerCoordinator:
         return (member.state == "stable" and member.assignment is None) or (
             self._abandons_join and member.has_generation
         )
+
+    def may_get_first_partitions(self, now_ms: float) -> bool:
+        """See `Membership`; an eager member gets its partitions with its first assignment."""
+        if not self._cooperative or self._subscription.partitions():
+            return False
+        wait_ms = INTERVALS_WITHOUT_PARTITIONS * self._config.heartbeat_interval_ms
+        return self._member.rejoin_reason is not None or now_ms < self._assigned_ms + wait_ms
 
     def poll(self, now_ms: float) -> None:
         """Handle responses, complete a rebalance, begin a rebalance. Callbacks run here; see `Membership.poll`."""
@@ -234,6 +247,7 @@ class ConsumerCoordinator:
             self._topics.add_assigned({tp.topic for tp in assigned})
             self._joined_topics = (self._joined_topics or frozenset()) | {tp.topic for tp in assigned}
             self._last, self._last_generation = assigned, generation.id
+            self._assigned_ms = self._client.clock.now_ms()
             leadership = member.leadership
             self._topics.request_metadata(
                 self._joined_topics | (leadership.topics if leadership is not None else frozenset())

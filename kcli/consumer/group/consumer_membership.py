@@ -14,7 +14,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kcli.client.backoff import Backoff
-from kcli.consumer.group.group_membership import NO_GENERATION, CallbackErrors, Generation, RebalanceHooks
+from kcli.consumer.group.group_membership import (
+    INTERVALS_WITHOUT_PARTITIONS,
+    NO_GENERATION,
+    CallbackErrors,
+    Generation,
+    RebalanceHooks,
+)
 from kcli.consumer.group.heartbeat import HeartbeatThread
 from kcli.consumer.group.kip848_member import Kip848Member
 from kcli.consumer.group.kip848_protocol import ConsumerIdentity
@@ -67,6 +73,7 @@ class ConsumerMembership:
         self._names = TopicNames(client)
         self._owned: Owned = {}
         self._is_leaving = False
+        self._assigned_ms = float("-inf")
         self.instance_id = config.group_instance_id
         self.member = Kip848Member(
             client, lookup, config, ConsumerIdentity(config.group_id, _new_member_id(), self.instance_id)
@@ -93,6 +100,11 @@ class ConsumerMembership:
     def is_stable(self) -> bool:
         """True if the member has an epoch: commits are accepted, also during a rebalance."""
         return self.generation != NO_GENERATION
+
+    def may_get_first_partitions(self, now_ms: float) -> bool:
+        """See `Membership`; the broker sets the heartbeat interval."""
+        wait_ms = INTERVALS_WITHOUT_PARTITIONS * self.member.heartbeat_interval_ms
+        return not self._owned and now_ms < self._assigned_ms + wait_ms
 
     def poll(self, now_ms: float) -> None:
         """Join if there is a subscription, send what is due, apply the target assignment.
@@ -232,6 +244,7 @@ class ConsumerMembership:
         if self.member.state != "reconciling":
             return  # fenced meanwhile: the remaining partitions are lost
         self._set_owned(step.owned)
+        self._assigned_ms = self._client.clock.now_ms()
         errors.run(self._hooks.on_assigned, step.added)
         self.member.set_owned(by_id(step.owned))
 

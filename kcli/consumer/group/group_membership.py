@@ -75,6 +75,13 @@ class Membership(Protocol):
     def is_stable(self) -> bool:
         """True if the member has its assignment and may commit."""
 
+    def may_get_first_partitions(self, now_ms: float) -> bool:
+        """True if the member has no partitions, and other members may be about to give some up for it.
+
+        In an incremental rebalance the first assignment of a new member is empty while others revoke partitions. It is
+        not known whether they do; a member is given partitions within about two heartbeat intervals.
+        """
+
     def may_be_expelled(self, now_ms: float) -> bool:
         """True if the partitions may belong to other members, so that no records may be returned.
 
@@ -93,6 +100,11 @@ class Membership(Protocol):
 
     def close(self, deadline_ms: float) -> None:
         """Leave for good. Safe to call twice."""
+
+
+#: Heartbeat intervals that a member without partitions waits for others to give some up: one until they learn of it,
+#: one until this member learns of the next rebalance.
+INTERVALS_WITHOUT_PARTITIONS = 2
 
 
 class CallbackErrors:

@@ -160,6 +160,11 @@ class Kip848Member:
             return self._awaited
 
     @property
+    def heartbeat_interval_ms(self) -> float:
+        """The interval that the broker has set; 0 before its first response."""
+        return self._timing.interval_ms
+
+    @property
     def is_known(self) -> bool:
         """True if a broker may know the member."""
         return self._sent_fields is not None or self.epoch > 0

@@ -394,6 +394,32 @@ def test_subscribe_and_assign_are_possible_after_unsubscribe() -> None:
     assert member.poll(10) == ["a", "b"]
 
 
+def test_reading_to_the_end_waits_for_the_first_partitions_of_a_cooperative_member() -> None:
+    """The first assignment of a new member is empty while others revoke; the iteration ended at once."""
+    cluster = two_partitions()
+    cluster.leader = "other"
+    member = Member(cluster, partition_assignment_strategy="cooperative-sticky")
+
+    def give() -> None:
+        cluster.rebalances, cluster.given = True, [T0]
+
+    cluster.selector.at(2_000, give)
+    assert [record.value for record in member.consumer.records(to_end=True)] == [b"a", b"b"]
+    assert member.callbacks.taken() == [("assigned", []), ("assigned", [0])]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "longest_ms"), [("cooperative-sticky", 7_000), ("range", 1_000)], ids=["cooperative", "eager"]
+)
+def test_reading_to_the_end_ends_for_a_member_that_gets_no_partitions(strategy: str, longest_ms: float) -> None:
+    cluster = two_partitions()
+    cluster.leader = "other"
+    member = Member(cluster, partition_assignment_strategy=strategy)
+    assert list(member.consumer.records(to_end=True)) == []
+    assert member.callbacks.taken() == [("assigned", [])]
+    assert cluster.clock.now_ms() <= longest_ms
+
+
 def test_an_empty_subscription_unsubscribes() -> None:
     member = Member(two_partitions())
     member.poll()

@@ -438,3 +438,16 @@ def test_a_response_after_leaving_is_ignored(member: Member, cluster: AssigningC
     assert member.membership.state == "out"
     member.poll()
     assert member.owned() == "t-0 t-1"
+
+
+def test_a_member_without_partitions_may_get_some_for_two_heartbeat_intervals(cluster: AssigningCluster) -> None:
+    cluster.assign()
+    member = Member(cluster)
+    member.poll(1_000)
+    membership, clock = member.membership, member.client.clock
+    assert (membership.state, member.owned()) == ("stable", "")
+    assert membership.may_get_first_partitions(clock.now_ms())
+    assert not membership.may_get_first_partitions(clock.now_ms() + 2 * membership.member.heartbeat_interval_ms)
+    cluster.assign(TopicPartition("t", 0))
+    member.poll(10_000)
+    assert not membership.may_get_first_partitions(clock.now_ms())
