@@ -7,6 +7,9 @@
         member_id: String = ""
         group_instance_id: NullableString = since(3, default=None)
 
+Where Kafka gives one name to two structs of an API (TopicData in the request and in the response of DescribeQuorum),
+declare each struct inside its message: `class DescribeQuorumResponse: @struct class TopicData: ...`.
+
 A class is declared once for all versions; `compiler` compiles it per version on first use. A declaration is cheap
 (nothing is generated or resolved at import), because a command-line tool imports these modules at every start.
 Terms and rules (flexible versions, tagged and ignorable fields): KIP-482 and Kafka's message README.

@@ -255,3 +255,32 @@ def test_an_array_of_numbers_rejects_values_that_do_not_fit() -> None:
         encode(Probe(ratios=["half"]), 0)  # type: ignore[list-item]
     with pytest.raises(ProtocolError, match="an array of 2147483647 elements does not fit"):
         decode(Probe, bytes(4) + b"\xff" + bytes(4) + b"\x7f\xff\xff\xff", 0)
+
+
+@message(key=55, versions="0-2", flexible="0+")
+class QuorumRequest(Message):
+    @struct
+    class TopicData:
+        topic_name: String = ""
+
+    topics: Array[TopicData] = []
+
+
+@message(key=55, versions="0-2", flexible="0+")
+class QuorumResponse(Message):
+    @struct
+    class TopicData:
+        topic_name: String = ""
+        leader_id: Int32 = -1
+
+    topics: Array[TopicData] = []
+
+
+def test_two_structs_of_one_name_are_declared_inside_their_messages() -> None:
+    """TopicData is the name of two structs of DescribeQuorum."""
+    request = QuorumRequest(topics=[QuorumRequest.TopicData(topic_name="t")])
+    response = QuorumResponse(topics=[QuorumResponse.TopicData(topic_name="t", leader_id=3)])
+    for sent in (request, response):
+        assert decode(type(sent), encode(sent, 0), 0) == sent
+    assert type(request.topics[0]) is not type(response.topics[0])
+    assert repr(response) == "QuorumResponse(topics=[TopicData(topic_name='t', leader_id=3)])"
