@@ -20,7 +20,7 @@ exit status.
 - A full disk may cut a batch. The complete rows are found by rendering parts of the batch again, and are committed.
   For a closed pipe they are not: no process reads the remaining bytes in it.
 - The first signal ends the read after the current batch; the second raises KeyboardInterrupt at once. `timeout` and
-  shells send a signal twice, so a member ignores the second one for a second.
+  shells send a signal twice, so the second one is ignored for a second.
 - After `-n` the coverage ends at the first unprinted record, and errors after it do not count.
 - Output of raw values is copied by numpy from the decode buffer without an object per record; see `render_text`.
 """

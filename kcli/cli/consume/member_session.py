@@ -10,7 +10,7 @@ from kcli.cli import exit_status
 from kcli.cli.consume.committer import Committer, run_despite_wakeups
 from kcli.cli.consume.coverage_report import member_items, member_table, partitions_text, reset_text
 from kcli.cli.consume.range_session import FollowReports, reporter
-from kcli.cli.consume.read_loop import STOP_SIGNALS, Interrupt, PrintedRecords, Sink, complete_document, print_records
+from kcli.cli.consume.read_loop import Interrupt, PrintedRecords, Sink, complete_document, print_records
 from kcli.consumer.coverage import StopReason
 from kcli.errors import KcliError, WakeupError
 
@@ -62,7 +62,7 @@ def print_as_member(
         read_committed=plan.read_committed,
     )
     started_ms, leave_ms, is_known = env.clock.now_ms(), plan.timeout_ms, True
-    with Interrupt(client.wakeup, STOP_SIGNALS, debounce_s=1.0) as interrupt:
+    with Interrupt(client.wakeup) as interrupt:
         try:
             source.subscribe(plan.topics)
             follow = FollowReports(env, prefix, source.followed, printed, options)

@@ -165,30 +165,27 @@ def _numbers(count: Count, seconds: float) -> list[int]:
     return [records, size, round(records / seconds), round(size / seconds)]
 
 
-STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+_STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 """Signals that request an end: Ctrl-C, `kill`, and a closed terminal."""
+_DEBOUNCE_S = 1.0
 
 
 class Interrupt:
     """While active, the first signal sets `requested` and calls `wakeup`; the second raises KeyboardInterrupt at once.
 
-    So the current batch is printed completely. SIGHUP stays ignored if it is, as under nohup. A second signal within
-    `debounce_s` counts as the first: `timeout` and shells send it to the process and to its group. Outside the main
-    thread signals cannot be handled.
+    So the current batch is printed completely. SIGHUP stays ignored if it is, as under nohup. A second signal within a
+    second counts as the first: `timeout` and shells send it to the process and to its group. Outside the main thread
+    signals cannot be handled.
     """
 
-    def __init__(
-        self, wakeup: Callable[[], None], signals: tuple[str, ...] = ("SIGINT",), *, debounce_s: float = 0.0
-    ) -> None:
+    def __init__(self, wakeup: Callable[[], None]) -> None:
         self.requested = False
         self._requested_s = 0.0
         self._wakeup = wakeup
-        self._signals = signals
-        self._debounce_s = debounce_s
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupt:
-        for name in self._signals:
+        for name in _STOP_SIGNALS:
             number = getattr(signal, name, None)  # Windows has no SIGHUP
             if number is None or (name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN):
                 continue
@@ -207,7 +204,7 @@ class Interrupt:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now_s = monotonic()
         if self.requested:
-            if now_s - self._requested_s < self._debounce_s:
+            if now_s - self._requested_s < _DEBOUNCE_S:
                 return
             raise KeyboardInterrupt
         self.requested, self._requested_s = True, now_s

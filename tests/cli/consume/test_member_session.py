@@ -151,8 +151,9 @@ def test_a_wakeup_that_no_poll_has_raised_does_not_interrupt_leaving() -> None:
     assert (run.status, run.consumer.closed, run.client.woken) == (130, [30_000.0], False)
 
 
-def test_a_signal_sent_twice_at_once_counts_once() -> None:
+def test_a_signal_sent_twice_at_once_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """`timeout` signals its child and then the whole process group."""
+    monkeypatch.setattr("kcli.cli.consume.read_loop.monotonic", lambda: 7.0)
 
     def signalled(consumer: FakeConsumer) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
@@ -298,6 +299,7 @@ def test_a_second_ctrl_c_commits_nothing_and_leaves_quickly() -> None:
         (OSError(errno.ENOSPC, "No space left on device"), 4, 2),
         (OSError(errno.ENOSPC, "No space left on device"), 7, 3),  # half of d
         (OSError(errno.ENOSPC, "No space left on device"), 6, 3),
+        (OSError(errno.EIO, "Input/output error"), 7, 3),
         (BrokenPipeError(), 3, 0),
         (BrokenPipeError(), 7, 3),
     ],

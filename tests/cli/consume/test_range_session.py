@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
 from kcli.cli.consume.options import RenderOptions, make_renderer
-from kcli.cli.consume.range_session import FollowReports, PartitionReports, PrintOptions
-from kcli.cli.consume.read_loop import PrintedRecords
+from kcli.cli.consume.range_session import FollowReports, PartitionReports, PrintOptions, print_ranges
+from kcli.cli.consume.read_loop import Limits, PrintedRecords
+from kcli.cli.consume.renderer import Renderer
 from kcli.clock import ManualClock
 from kcli.consumer.coverage import PartitionCoverage
+from kcli.consumer.range_reader import RangeReader
+from kcli.consumer.read_range import EARLIEST, LATEST, ReadRange
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.structs import TopicPartition
-from tests.cli.fake import FakeEnvironment
+from tests.cli.fake import FakeEnvironment, Result
+from tests.consumer.cluster import FakeCluster
 
+T0 = TopicPartition("t", 0)
 P0, P1, P2, P3 = (TopicPartition("orders", number) for number in range(4))
 GONE = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic orders is gone")
 
@@ -152,3 +164,48 @@ def test_quiet_follow_reports_nothing() -> None:
     follow = Follow(quiet=True, verbose=True)
     follow.at_end = {P0: True, P1: True}
     assert follow.reported(after_ms=20_000) == ""
+
+
+# --- whole reads
+
+
+def read_all(cluster: FakeCluster, asked: ReadRange, render: Callable[[str], bytes], **options: Any) -> Result:
+    """Print partition 0 of topic t, each batch as `render` returns it; return status, output and reports."""
+    client, config = cluster.client(max_partition_fetch_bytes=1)
+    env = FakeEnvironment(clock=cluster.clock)
+    reader = RangeReader(client, {T0: asked}, config)
+    renderer = Renderer(lambda tp, columns: render(",".join(value.decode() for value in columns.values() if value)))
+    status = print_ranges(env, client, reader, PrintOptions(renderer, **options), cluster.clock.now_ms() + 10_000)
+    return env.result(status)
+
+
+def three_batches() -> FakeCluster:
+    cluster = FakeCluster()
+    log = cluster.topic("t")
+    for value in ("a", "b", "c"):
+        log.append(value)
+    return cluster
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_stop_signal_ends_the_read_after_the_current_batch(number: signal.Signals) -> None:
+    def render(text: str) -> bytes:
+        if text == "b":
+            os.kill(os.getpid(), number)
+        return text.encode()
+
+    status, out, err = read_all(three_batches(), ReadRange(EARLIEST, LATEST), render)
+    assert (status, out) == (130, b"ab")
+    assert err.splitlines()[1].split() == ["t", "0", "start:end", "0:2", "2", "incomplete", "interrupted"]
+
+
+def test_a_followed_topic_reports_its_end_before_the_read_stops() -> None:
+    options = {"limits": Limits(idle_ms=2_000)}
+    status, out, err = read_all(three_batches(), ReadRange(EARLIEST), str.encode, **options)
+    assert (status, out, err) == (0, b"abc", "kcli: reached the end of t 0; waiting for new records\n")
+
+
+def test_notes_are_reported_first_and_not_with_quiet() -> None:
+    nothing = ReadRange(LATEST, LATEST)
+    assert read_all(three_batches(), nothing, str.encode, notes=["-e"]).err.startswith("kcli: -e\n")
+    assert read_all(three_batches(), nothing, str.encode, notes=["-e"], quiet=True).err == ""
