@@ -137,6 +137,7 @@ complete -c kcli -n '__kcli_at group describe' -l lagging -d 'Omit partitions wi
 complete -c kcli -n '__kcli_at group describe' -l sort -x -d 'Sort within a group by topic, lag, time-lag or member. [topic]'
 complete -c kcli -n '__kcli_at group describe' -l isolation-level -x -d 'read_committed: measure the lag up to the last stable offset. [read_uncommitted]'
 complete -c kcli -n '__kcli_at group describe' -l no-time-lag -d 'Do not read the record at each committed offset.'
+complete -c kcli -n '__kcli_at group describe' -l wide -d 'Show all columns, even if the terminal is too narrow.'
 complete -c kcli -n '__kcli_at group describe' -l bootstrap-server -s b -x -d 'Connect to these brokers first. [KCLI_BOOTSTRAP_SERVER; localhost:9092]'
 complete -c kcli -n '__kcli_at group describe' -l property -s X -x -d 'Set a Kafka client property; repeatable. [KCLI_PROPERTY]'
 complete -c kcli -n '__kcli_at group describe' -l command-config -r -F -d 'Read Kafka client properties from a file. [KCLI_COMMAND_CONFIG]'

@@ -46,6 +46,7 @@ def run(
     ] = BY_TOPIC,
     isolation_level: IsolationLevel = None,
     no_time_lag: NoTimeLag = False,
+    wide: Annotated[bool, Option("--wide", help="Show all columns, even if the terminal is too narrow.")] = False,
 ) -> int:
     """Show the lag of groups: a row for each partition that is committed or owned.
 
@@ -53,6 +54,9 @@ def run(
     record, with a ~ where it is not exact; the reason, and the totals, are on standard error. COMMITTED is - for an
     owned partition without a committed offset, MEMBER is - for a partition that no member owns. The command does not
     disturb the group.
+
+    A terminal shows the columns that fit into a line, and stderr names the others; --wide shows all of them. A pipe
+    always gets all columns, but columns may be added: let scripts use the headings, or csv or json.
     """
     from kcli.cli.group.rows import check_sort
     from kcli.cli.group.selection import check_selection, survey_selected, without_collections
@@ -69,10 +73,10 @@ def run(
             "--no-time-lag": no_time_lag,
         }
         _refuse("--members" if members else "--state", offset_options)
-        return _describe(env, common, group or (), found, members=members)
+        return _describe(env, common, group or (), found, members=members, wide=wide)
     with without_collections():
         selected, surveys = survey_selected(common, group or (), found, isolation_level, time_lag=not no_time_lag)
-        return _show_partitions(env, common, selected, surveys, sort, lagging=lagging)
+        return _show_partitions(env, common, selected, surveys, sort, lagging=lagging, wide=wide)
 
 
 def _refuse(table: str, offset_options: dict[str, bool]) -> None:
@@ -89,8 +93,10 @@ def _show_partitions(
     sort: str,
     *,
     lagging: bool,
+    wide: bool,
 ) -> int:
     from kcli.cli.group.rows import (
+        OPTIONAL_OF_PARTITIONS,
         error_row,
         failed_broker,
         failed_group,
@@ -120,7 +126,8 @@ def _show_partitions(
         rows.append(error_row(None, KcliError(f"the groups of {node} are unknown: {error}")))
     table = partition_table(rows)
     columns = partition_columns(table, for_programs=common.output in ("csv", "tsv"))
-    print_report(env, Report(KIND, columns, items, table=table), common.output)
+    optional = () if wide else OPTIONAL_OF_PARTITIONS
+    print_report(env, Report(KIND, columns, items, table=table, optional=optional), common.output)
     if common.output in (None, "table"):
         for line in summary(list(surveys.values.values())):
             env.report(line)
@@ -128,11 +135,19 @@ def _show_partitions(
 
 
 def _describe(
-    env: Environment, common: Common, names: Sequence[str], found: re.Pattern[str] | None, *, members: bool
+    env: Environment,
+    common: Common,
+    names: Sequence[str],
+    found: re.Pattern[str] | None,
+    *,
+    members: bool,
+    wide: bool,
 ) -> int:
     from kcli.admin.groups.describe import describe_groups
     from kcli.admin.groups.listing import select_groups
     from kcli.cli.group.rows import (
+        OPTIONAL_OF_MEMBERS,
+        OPTIONAL_OF_STATES,
         STATE_COLUMNS,
         described_item,
         failed_broker,
@@ -158,7 +173,8 @@ def _describe(
     items += [failed_broker(node, error) for node, error in selected.failed_brokers.items()]
     rows = member_rows(items) if members else state_rows(items)
     columns = member_columns(rows, for_programs=common.output in ("csv", "tsv")) if members else STATE_COLUMNS
-    print_report(env, Report(KIND, columns, items, rows), common.output)
+    optional = [] if wide else OPTIONAL_OF_MEMBERS if members else OPTIONAL_OF_STATES
+    print_report(env, Report(KIND, columns, items, rows, optional=optional), common.output)
     undecoded = members and any(member.error for group in described.values.values() for member in group.members)
     return status_of_groups(selected.failures(described), failed_parts=undecoded, succeeded=bool(described.values))
 

@@ -28,6 +28,12 @@ MEMBER_FIELDS = [
 ]
 OPTIONAL = {"instance_id", "rack", "member_type", "epoch", "target"}
 STATE_COLUMNS = ["group", "type", "state", "coordinator", "protocol", "assignor", "epoch", "target_epoch", "members"]
+# Columns that a narrow terminal omits, the most important first.
+OPTIONAL_OF_PARTITIONS = ["committed", "end", "time_lag", "member", "client_id", "host", "instance_id", "start", "rack"]
+OPTIONAL_OF_MEMBERS = [
+    *("partitions", "client_id", "assignment", "instance_id", "host", "epoch", "rack", "member_type", "target")
+]
+OPTIONAL_OF_STATES = ["members", "type", "coordinator", "assignor", "epoch", "target_epoch", "protocol"]
 
 #: A `PartitionLag`, or a tuple of that shape with a group and an error only.
 Row = tuple[Any, ...]

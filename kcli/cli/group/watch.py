@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 
 INTERVAL_S = 2.0
+# A resized terminal is drawn again after at most this time.
+_REFRESH_MS = 200.0
 # Limit after the first sample: a broker that does not answer must not block the screen or the q key.
 _SAMPLE_TIMEOUT_MS = 5_000.0
 
@@ -36,8 +38,8 @@ def run(
 
     CONSUMED-PER-S is the rate of the committed offsets, PRODUCED-PER-S that of the end offsets, over the last 15
     seconds or two samples; DRAIN is the time until the lag is 0 at these rates. On a terminal the command shows one
-    table, with the lag so far as a bar chart, until q is pressed; otherwise it prints a line for each topic and sample
-    (also as jsonl, csv, tsv).
+    table, with the lag so far as a bar chart, until q is pressed; it names the columns for which the terminal is too
+    narrow. Otherwise it prints a line for each topic and sample (also as jsonl, csv, tsv).
     """
     from kcli.cli.environment import StopSignals
     from kcli.cli.group.selection import check_names
@@ -57,6 +59,9 @@ class View(Protocol):
     """A display of successive samples."""
 
     def show(self, rows: Sequence[TopicRow], wall_ms: int) -> None: ...
+
+    def refresh(self) -> None:
+        """Draw the last sample again if the terminal was resized."""
 
 
 def _view(env: Environment, common: Common, interval: float, keyboard: Keyboard) -> LineView | LiveView:
@@ -93,7 +98,7 @@ def _watch(
                 raise next(iter(sample.errors.values()))
             failed = sample.errors
             view.show(history.add(sample), env.clock.wall_ms())
-            if number == samples or _quits(client, keyboard, began_ms + interval_s * 1000 - env.clock.now_ms()):
+            if number == samples or _quits(client, keyboard, view, began_ms + interval_s * 1000 - env.clock.now_ms()):
                 break
     return exit_status.status_of_all(failed.values())
 
@@ -110,18 +115,19 @@ def _sample(client: ConsumerNetworkClient, types: dict[str, str | None], timeout
     return GroupsSample(surveys.values, surveys.errors)
 
 
-def _quits(client: ConsumerNetworkClient, keyboard: Keyboard, wait_ms: float) -> bool:
+def _quits(client: ConsumerNetworkClient, keyboard: Keyboard, view: View, wait_ms: float) -> bool:
     """Wait for the next sample; return True as soon as `q` is pressed."""
-    if not keyboard.available:
-        client.sleep(max(0.0, wait_ms))
-        return False
     now: Callable[[], float] = client.clock.now_ms
     until_ms = now() + wait_ms
     while True:
-        if "q" in keyboard.wait((until_ms - now()) / 1000).lower():
+        step_ms = max(0.0, min(until_ms - now(), _REFRESH_MS))
+        if not keyboard.available:
+            client.sleep(step_ms)
+        elif "q" in keyboard.wait(step_ms / 1000).lower():
             return True
         if now() >= until_ms:
             return False
+        view.refresh()
 
 
 class Keyboard:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcli.cli.output.escapes import visible
-from kcli.cli.output.report import Report, cell, header
+from kcli.cli.output.report import Report, cell, display_width, header
+from kcli.cli.output.table import GAP, fitting_columns, style_of
 from kcli.text import format_duration, format_time
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from kcli.cli.output.report import Item
 
 COLUMNS = ["group", "state", "members", "topic", "partitions", "lag", "consumed_per_s", "produced_per_s", "drain"]
+# Columns of the live view: the first two are always shown, the others as far as the terminal is wide enough, the most
+# important first.
+ALWAYS = ["group", "lag"]
+OPTIONAL = ["topic", "drain", "state", "consumed_per_s", "produced_per_s", "lag_so_far", "partitions", "members"]
 NUMBERS = {"members", "partitions", "lag", "consumed_per_s", "produced_per_s", "drain"}
 
 
@@ -86,6 +91,9 @@ class LineView:
     def __exit__(self, *_exc: object) -> None:
         pass
 
+    def refresh(self) -> None:
+        """A line that is printed stays as it is."""
+
     def show(self, rows: Sequence[TopicRow], wall_ms: int) -> None:
         """Print one sample; report failed rows on standard error too."""
         time = format_time(wall_ms)
@@ -127,22 +135,31 @@ class LineView:
 
 BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = "_.-~=+*#"
+_DEFAULT_LINES = 24
 
 
 class LiveView:
-    """A table on the alternate screen of the terminal, redrawn for each sample while entered."""
+    """A table on the alternate screen of the terminal while entered, redrawn for each sample and each new size."""
 
     def __init__(self, env: Environment, interval_s: float, *, keys: bool) -> None:
         from rich.console import Console
         from rich.live import Live
 
         utf8 = (getattr(env.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+        self._env = env
         self._bars = BARS if utf8 else ASCII_BARS
         self._footer = f"every {interval_s:g} s; {'q' if keys else 'Ctrl-C'} quits"
-        console = Console(
-            file=env.stdout, force_terminal=True, no_color=not env.colour, highlight=False, emoji=False, width=env.width
+        self._console = Console(
+            file=env.stdout,
+            force_terminal=True,
+            color_system="standard",
+            no_color=not env.colour,
+            highlight=False,
+            emoji=False,
         )
-        self._live = Live(console=console, screen=True, auto_refresh=False, transient=True)
+        self._live = Live(console=self._console, screen=True, auto_refresh=False, transient=True)
+        self._size = (0, 0)
+        self._sample: tuple[Sequence[TopicRow], int] | None = None
 
     def __repr__(self) -> str:
         return f"<LiveView {self._footer}>"
@@ -156,26 +173,65 @@ class LiveView:
 
     def show(self, rows: Sequence[TopicRow], wall_ms: int) -> None:
         """Draw one sample."""
-        self._live.update(picture(rows, wall_ms, self._footer, self._bars), refresh=True)
+        self._sample = rows, wall_ms
+        self._size = self._console.size = self._terminal_size()
+        self._live.update(picture(rows, wall_ms, self._footer, self._bars, width=self._size[0]), refresh=True)
+
+    def refresh(self) -> None:
+        """Draw the last sample again if the terminal was resized."""
+        if self._sample is not None and self._terminal_size() != self._size:
+            self.show(*self._sample)
+
+    def _terminal_size(self) -> tuple[int, int]:
+        """Columns and lines now. COLUMNS is not used, because a shell sets it once."""
+        import os
+
+        try:
+            columns, lines = os.get_terminal_size(self._env.stdout.fileno())
+        except (OSError, ValueError):
+            columns, lines = 0, 0
+        return columns or self._env.width, lines or _DEFAULT_LINES
 
 
-def picture(rows: Sequence[TopicRow], wall_ms: int, footer: str, bars: str = BARS) -> Any:
-    """Return the table and its footer for rich. Names are escaped so that they cannot control the terminal."""
+def picture(rows: Sequence[TopicRow], wall_ms: int, footer: str, bars: str = BARS, *, width: int) -> Any:
+    """Return the table and its footer for rich. Names are escaped so that they cannot control the terminal.
+
+    Columns that do not fit into `width` are left out and named in the footer.
+    """
     from datetime import datetime, timezone
 
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
+    cells = {name: list(map(visible, values)) for name, values in _columns(rows, bars).items()}
+    widths = {name: max(display_width(text) for text in (header(name), *cells[name])) for name in cells}
+    bars_wanted, widths["lag_so_far"] = widths["lag_so_far"], len(header("lag_so_far"))
+    shown = fitting_columns(widths, ALWAYS, OPTIONAL, width)
+    spare = width - sum(widths[name] for name in shown) - GAP * (len(shown) - 1)
+    widths["lag_so_far"] += max(0, min(spare, bars_wanted - widths["lag_so_far"]))
+    widths["group"] += min(0, spare)  # a name that does not fit is cut; LAG is not
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in COLUMNS:
-        table.add_column(header(name), justify="right" if name in NUMBERS else "left", no_wrap=True)
-    table.add_column("LAG-SO-FAR", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(visible(cell)) for cell in row_cells(row)), Text(sparkline(row.lags, bars)))
+    for name in shown:
+        justify: Any = "right" if name in NUMBERS else "left"
+        table.add_column(header(name), justify=justify, no_wrap=True, width=max(1, widths[name]))
+    for index in range(len(rows)):
+        texts = {name: cells[name][index] for name in shown}
+        if "lag_so_far" in texts:
+            texts["lag_so_far"] = texts["lag_so_far"][-widths["lag_so_far"] :]
+        table.add_row(*(Text(text, style=style_of(name, text)) for name, text in texts.items()))
     time = datetime.fromtimestamp(wall_ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
     errors = [Text(visible(f"{row.group}: {row.error}"), style="red") for row in rows if row.error is not None]
-    return Group(table, *errors, Text(f"{time}  {footer}", style="dim"))
+    hidden = ", ".join(header(name) for name in cells if name not in shown)
+    note = f"{time}  {footer}{f'; too narrow for {hidden}' if hidden else ''}"
+    return Group(table, *errors, Text(note, style="dim"))
+
+
+def _columns(rows: Sequence[TopicRow], bars: str) -> dict[str, list[str]]:
+    """Return the cells of each column."""
+    cells = list(map(row_cells, rows))
+    columns = {name: [line[index] for line in cells] for index, name in enumerate(COLUMNS)}
+    return {**columns, "lag_so_far": [sparkline(row.lags, bars) for row in rows]}
 
 
 def sparkline(values: Sequence[int | None], bars: str = BARS) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.cli.output.report import cell
+from kcli.cli.output.report import cell, header
 
 if TYPE_CHECKING:
     from kcli.cli.environment import Environment
@@ -19,6 +19,7 @@ def print_report(env: Environment, report: Report, output: str | None, *, failur
     Control characters are escaped on a terminal.
     """
     terminal = env.stdout_is_terminal
+    hidden: list[str] = []
     if output in ("json", "jsonl"):
         from kcli.cli.output.escapes import visible_json
         from kcli.cli.output.json import as_document, as_lines
@@ -30,10 +31,14 @@ def print_report(env: Environment, report: Report, output: str | None, *, failur
 
         text = (as_csv if output == "csv" else as_tsv)(report, terminal=terminal)
     else:
-        from kcli.cli.output.table import as_table
+        from kcli.cli.output.table import as_table, columns_for
 
-        text = as_table(env, report)
+        columns = columns_for(env, report)
+        hidden = [name for name in report.shown_columns if name not in columns]
+        text = as_table(env, report, columns)
     env.stdout.write(text)
+    if hidden:
+        env.report(f"the terminal is too narrow for {', '.join(map(header, hidden))}; --wide shows all columns")
     failed = report.errors
     if failed and not env.stdout_is_terminal and not failures_reported:
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""

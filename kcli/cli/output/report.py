@@ -16,7 +16,8 @@ class Report:
     `kind` names the document ("topic.list"). `items` are JSON-ready dicts, which `json` and `jsonl` print whole.
     `columns` are the fields of tables and csv, in order. `rows` are the flat rows for them if an item is not one row;
     for very many rows, `table` has the values of all rows by field instead. A failed item has a field `error`,
-    `{"code": ..., "message": ...}`; tables then have an ERROR column.
+    `{"code": ..., "message": ...}`; tables then have an ERROR column. `optional`: columns that a narrow terminal omits,
+    the most important first; the command has an option --wide, with which there are none.
     """
 
     def __init__(
@@ -27,9 +28,11 @@ class Report:
         rows: Sequence[Item] | None = None,
         *,
         table: Mapping[str, Sequence[Any]] | None = None,
+        optional: Sequence[str] = (),
     ):
         self.kind = kind
         self.columns = list(columns)
+        self.optional = tuple(optional)
         self.items = items
         self._rows = items if rows is None else rows
         self._table = table
@@ -47,6 +50,11 @@ class Report:
     def columns_and_error(self) -> list[str]:
         """The columns, with `error` as the last one unless it is one of them."""
         return self.columns if "error" in self.columns else [*self.columns, "error"]
+
+    @property
+    def shown_columns(self) -> list[str]:
+        """The columns of a table: with `error` if a row failed."""
+        return self.columns_and_error if self.failed else self.columns
 
     @property
     def errors(self) -> list[Item]:

@@ -163,10 +163,51 @@ def test_live_view_has_bars_and_escapes_control_characters() -> None:
 
     text = StringIO()
     console = Console(file=text, width=140, force_terminal=False)
-    console.print(picture([ROW._replace(topic="or\x1b[2Jders")], WALL_MS, "every 2 s; q quits"))
+    console.print(picture([ROW._replace(topic="or\x1b[2Jders")], WALL_MS, "every 2 s; q quits", width=140))
     assert "or\\x1b[2Jders" in text.getvalue()
     assert "█▆" in text.getvalue()
     assert "2023-11-14 22:13:20Z  every 2 s; q quits" in text.getvalue()
+
+
+def drawn(row: TopicRow, width: int) -> list[str]:
+    """The lines of the live view of a terminal with so many columns."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    text = StringIO()
+    console = Console(file=text, width=width, force_terminal=False)
+    console.print(picture([row], WALL_MS, "q quits", width=width))
+    return text.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("width", "columns", "hidden"),
+    [
+        (140, "GROUP STATE MEMBERS TOPIC PARTITIONS LAG CONSUMED-PER-S PRODUCED-PER-S DRAIN LAG-SO-FAR", ""),
+        (80, "GROUP STATE TOPIC LAG CONSUMED-PER-S PRODUCED-PER-S DRAIN LAG-SO-FAR", "MEMBERS, PARTITIONS"),
+        (35, "GROUP TOPIC LAG DRAIN", ""),
+        (18, "GROUP LAG", ""),
+    ],
+)
+def test_group_and_lag_are_shown_in_every_width(width: int, columns: str, hidden: str) -> None:
+    heading, cells, *footer = drawn(ROW, width)
+    assert heading.split() == columns.split()
+    assert cells.startswith("billing")
+    assert cells.split()[columns.split().index("LAG")] == "1200"
+    assert f"too narrow for {hidden}" in " ".join(footer) if hidden else True
+    assert max(map(len, (heading, cells))) <= width
+
+
+def test_a_group_name_that_is_longer_than_the_terminal_is_cut_and_the_lag_is_not() -> None:
+    heading, cells, *_ = drawn(ROW._replace(group="a-very-long-name-of-a-group"), 16)
+    assert heading.split() == ["GROUP", "LAG"]
+    assert cells == "a-very-lo\u2026  1200"
+
+
+def test_the_bars_of_the_newest_samples_fill_the_remaining_width() -> None:
+    row = ROW._replace(lags=(*[0] * 30, 9))
+    assert drawn(row, 118)[1].endswith("\u2581" * 12 + "\u2588")
 
 
 @pytest.mark.parametrize(
@@ -224,9 +265,9 @@ def test_a_missing_group_has_status_3(any_kafka: Kafka) -> None:
 class Terminal:
     """`kcli group watch` on a pseudo-terminal of ours."""
 
-    def __init__(self, *argv: str) -> None:
+    def __init__(self, *argv: str, columns: int = 160) -> None:
         self.master, self.slave = pty.openpty()
-        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 160, 0, 0))
+        self.resize(columns)
         self.before = termios.tcgetattr(self.slave)
         environ = {**os.environ, "TERM": "xterm", "COLUMNS": "160"}
         command = [sys.executable, "-m", "kcli", "group", "watch", *argv]
@@ -234,6 +275,9 @@ class Terminal:
             command, stdin=self.slave, stdout=self.slave, stderr=self.slave, env=environ, start_new_session=True
         )
         self.seen = ""
+
+    def resize(self, columns: int) -> None:
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
 
     def wait_for(self, words: str) -> None:
         deadline = time.monotonic() + 30
@@ -257,8 +301,8 @@ class Terminal:
 
 
 @contextmanager
-def watching(kafka: Kafka, *argv: str) -> Iterator[Terminal]:
-    terminal = Terminal("-b", kafka.bootstrap_servers, *argv)
+def watching(kafka: Kafka, *argv: str, columns: int = 160) -> Iterator[Terminal]:
+    terminal = Terminal("-b", kafka.bootstrap_servers, *argv, columns=columns)
     try:
         yield terminal
     finally:
@@ -291,6 +335,25 @@ def test_the_terminal_is_restored_after_each_kind_of_exit(lagging: tuple[Kafka, 
         assert terminal.seen.rindex(LEAVE) > terminal.seen.rindex(ENTER)
         assert "\x1b[?25h" in terminal.seen  # the cursor is back
         assert "Traceback" not in terminal.seen
+
+
+def test_the_live_view_follows_the_size_of_the_terminal(our_kafka: Kafka, lagging: tuple[Kafka, str, str]) -> None:
+    """Between two samples, here an hour apart; COLUMNS keeps the size at the start of the shell."""
+    kafka, name, topic = lagging
+    with watching(kafka, name, "--interval", "3600", columns=80) as terminal:
+        terminal.wait_for(topic)
+        terminal.wait_for("too narrow for ")
+        assert "mLAG\x1b" in terminal.seen
+        assert "mMEMBERS\x1b" not in terminal.seen
+        terminal.seen = ""
+        terminal.resize(160)
+        terminal.wait_for("mMEMBERS\x1b")
+        terminal.wait_for(topic)
+        terminal.seen = ""
+        terminal.resize(40)
+        terminal.wait_for("mLAG\x1b")
+        os.write(terminal.master, b"q")
+        assert terminal.end() == 0
 
 
 def test_an_error_of_the_first_sample_is_printed_on_the_main_screen(our_kafka: Kafka) -> None:

@@ -90,6 +90,40 @@ def test_a_narrow_terminal_folds_errors_but_not_names() -> None:
     assert max(map(len, lines)) < 110
 
 
+def narrow(width: int, *, terminal: bool = True) -> tuple[list[str], str]:
+    """Return the headings of a table with optional columns, and the messages."""
+    items = [{"group": "billing", "host": "/10.0.0.7", "end": 4711, "lag": 11}]
+    report = Report("t", ["group", "host", "end", "lag"], items, optional=["host", "end"])
+    env = FakeEnvironment(terminal=terminal, environ={"COLUMNS": str(width), "NO_COLOR": "1"})
+    print_report(env, report, None)
+    result = env.result(0)
+    return result.text.splitlines()[0].split(), result.err
+
+
+def test_a_narrow_terminal_omits_optional_columns_and_names_them() -> None:
+    assert narrow(29) == (["GROUP", "HOST", "END", "LAG"], "")
+    too_narrow = "the terminal is too narrow for {}; --wide shows all columns\n"
+    assert narrow(28) == (["GROUP", "HOST", "LAG"], too_narrow.format("END"))
+    assert narrow(18) == (["GROUP", "END", "LAG"], too_narrow.format("HOST"))  # a narrower column takes its place
+    assert narrow(5) == (["GROUP", "LAG"], too_narrow.format("HOST, END"))
+    assert narrow(5, terminal=False) == (["GROUP", "HOST", "END", "LAG"], "")
+
+
+def test_states_and_lags_have_colours_on_a_terminal_that_allows_them() -> None:
+    rows = [{"state": "Stable", "lag": 0}, {"state": "Empty", "lag": 7}, {"state": "Reconciling", "lag": None}]
+
+    def printed(**environ: str) -> str:
+        env = FakeEnvironment(terminal=True, environ=environ)
+        print_report(env, Report("t", ["state", "lag"], rows), None)
+        return env.result(0).text
+
+    coloured = printed(TERM="xterm")
+    assert [line.count("\x1b[3") for line in coloured.splitlines()] == [0, 2, 2, 1]
+    assert "\x1b[32mStable" in coloured
+    assert "\x1b" not in printed(NO_COLOR="1")
+    assert "\x1b" not in printed(TERM="dumb")
+
+
 def test_control_characters_and_markup_in_data_are_escaped() -> None:
     env = FakeEnvironment(terminal=True)
     print_report(env, Report("t", ["name"], [{"name": "[red]x[/red]\x1b[31m"}]), None)
