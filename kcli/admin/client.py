@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kcli.admin.topics import CreatedTopic, NewTopic, PlannedTopic
     from kcli.assignors.forecast import Changes, Comparison
     from kcli.client.metadata import TopicInfo
+    from kcli.client.metrics import MetricGroups
     from kcli.client.requests import Results
     from kcli.settings import Value
 
@@ -87,6 +88,13 @@ class Admin:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+    def metrics(self) -> MetricGroups:
+        """Return the metrics of requests and connections: Kafka's group -> Kafka's name -> value, now.
+
+        Averages, maxima and rates are those of the last 30 to 60 seconds; NaN: no value in that time. Times are in ms.
+        """
+        return self._client.metrics.snapshot("admin-client", self._client.clock.now_ms())
 
     def _deadline_ms(self) -> float:
         return self._client.clock.now_ms() + self._timeout_ms

@@ -109,7 +109,15 @@ class Common:
         """
         from kcli.client.connect import connect
 
-        return connect(config or self.config(), self.env.clock)
+        client = connect(config or self.config(), self.env.clock)
+        client.metrics.on_throttled = self._report_throttling
+        if self.verbose:
+            client.on_close = lambda: self.env.report(f"kcli: {client.metrics.summary()}")
+        return client
+
+    def _report_throttling(self, throttle_ms: float) -> None:
+        seconds = throttle_ms / 1000
+        self.env.report(f"kcli: note: quotas of the brokers slow kcli down: {seconds:.1f} s so far (throttle_time_ms)")
 
     def deadline_ms(self) -> float:
         """Return the deadline of a command that starts now: for the library's `deadline_ms` arguments."""

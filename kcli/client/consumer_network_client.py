@@ -147,6 +147,10 @@ class ConsumerNetworkClient:
         retry_backoff: Backoff,
     ) -> None:
         self.metadata = metadata
+        #: The counts of requests and connections, which consumers and producers complete.
+        self.metrics = network.metrics
+        #: Called once, when the client is closed.
+        self.on_close: Callable[[], object] | None = None
         self.retry_backoff = retry_backoff
         self.config = config
         self.clock = clock
@@ -380,9 +384,12 @@ class ConsumerNetworkClient:
     def close(self) -> None:
         """Close all connections. Requests in flight do not complete. Safe to call twice."""
         with self._lock:
+            was_closed = self._closed
             if not self._closed:
                 self._closed, self._woken = True, False
                 self._network.close()
+        if not was_closed and self.on_close is not None:
+            self.on_close()
 
     # One pass of the event loop
 

@@ -21,6 +21,7 @@ from kcli.client.connection_states import (
 )
 from kcli.client.in_flight import InFlight, InFlightRequests
 from kcli.client.metadata import Metadata, MetadataUpdater
+from kcli.client.metrics import ClientMetrics
 from kcli.client.request_future import RequestFuture
 from kcli.clock import Clock
 from kcli.errors import DisconnectedError, KcliError, ProtocolError
@@ -163,6 +164,7 @@ class NetworkClient:
         uniform: Callable[[float, float], float] = uniform,
     ) -> None:
         self.metadata = metadata
+        self.metrics = ClientMetrics()
         self._selector = selector
         self._clock = clock
         self._client_id = config.client_id
@@ -282,6 +284,7 @@ class NetworkClient:
     def close(self) -> None:
         """Close all connections. Requests in flight do not complete."""
         self._selector.close_all()
+        self.metrics.connections = 0
 
     # Events
 
@@ -315,8 +318,10 @@ class NetworkClient:
         except ProtocolError as error:
             return self._reject_response(entry, error, now_ms)
         self._in_flight.take_oldest(node_id)
+        self.metrics.received(node_id, entry.api, len(frame), now_ms - entry.sent_ms, now_ms)
         throttled_ms = getattr(response, "throttle_time_ms", 0)
         if throttled_ms > 0:
+            self.metrics.throttled(entry.api, throttled_ms, now_ms)
             self._states.throttle(node_id, now_ms + throttled_ms)
         return self._finish(entry, Completion(entry.future, response))
 
@@ -352,6 +357,8 @@ class NetworkClient:
         if state == CHECKING_API_VERSIONS and reason.startswith(("closed by", "connection reset")):
             reason += " before it sent its versions: is it a Kafka broker's plaintext listener?"
         was_ready = self._states.is_ready(node_id)
+        if was_ready:
+            self.metrics.closed(now_ms)
         self._connections.close(node_id)
         entries, unwritten = self._in_flight.take_all(node_id)
         intended = intended or (was_ready and not entries)  # the connection was idle, so the node is not at fault
@@ -376,6 +383,7 @@ class NetworkClient:
             request, version = steps.send(response)
         except StopIteration as end:
             self._states.ready(node_id, end.value)
+            self.metrics.opened(now_ms)
             return
         except KcliError as error:
             self._drop(node_id, str(error), now_ms)
@@ -430,6 +438,7 @@ class NetworkClient:
         correlation_id = (self._last_correlation_id + 1) & 0x7FFFFFFF
         frame = encode_request(request, version, correlation_id, self._client_id)
         self._selector.send(self._states.of(node_id).channel_id, [frame])
+        self.metrics.sent(node_id, len(frame), now_ms)
         self._last_correlation_id = correlation_id
         expects_response = request.API_KEY != _PRODUCE or request.acks != 0
         self._in_flight.add(

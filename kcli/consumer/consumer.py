@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from kcli.client.metrics import MetricGroups, merged
+from kcli.consumer.consumer_metrics import fetch_metrics, group_metrics
 from kcli.consumer.fetch_loop import FetchLoop, UnknownTopics
 from kcli.consumer.group.group_client import GroupClient, GroupMetadata
 from kcli.consumer.subscription import PartitionFailure, PositionReset, SubscriptionState
@@ -195,6 +197,23 @@ class Consumer:
         if self._group is not None:
             self._loop.tasks.append(self._group)
         self._failures: dict[TopicPartition, PartitionFailure] = {}
+
+    def metrics(self) -> MetricGroups:
+        """Return the metrics of this consumer: Kafka's group, with its tags -> Kafka's name -> value, now.
+
+        >>> with Consumer("orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        ...     records = list(consumer.columns(to_end=True))
+        ...     consumer.metrics()["consumer-fetch-manager-metrics,topic=orders,partition=0"]["records-lag"]
+        0.0
+
+        Averages, maxima and rates are those of the last 30 to 60 seconds; NaN: no value in that time. Times are in ms.
+        A lag is unknown until the first fetch of its partition. Any thread may call it.
+        """
+        now_ms, metrics = self._client.clock.now_ms(), self._client.metrics
+        fetches = fetch_metrics(metrics, self.subscription, now_ms, read_committed=self._config.reads_committed)
+        assigned = len(self.subscription.partitions())
+        group = {} if self._group is None else group_metrics(metrics, assigned, now_ms)
+        return merged(metrics.snapshot("consumer", now_ms), fetches, group)
 
     def __repr__(self) -> str:
         group = f" {self._group!r}" if self._group is not None else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from kcli.consumer.consumer_metrics import RECORDS
 from kcli.consumer.fetcher import Fetcher
 from kcli.consumer.offset_fetcher import OffsetFetcher
 from kcli.consumer.subscription import PartitionFailure, SubscriptionState
@@ -117,6 +118,7 @@ class FetchLoop:
             is_suspended = self._delivery_is_suspended()
             if buffer and not is_suspended:
                 records = buffer.take()
+                self._client.metrics.sensor(RECORDS).record(sum(len(columns) for _, columns in records), clock.now_ms())
             else:
                 self._wait(deadline_ms)
             self.failures += self.offsets.take_failures() + buffer.take_failures()

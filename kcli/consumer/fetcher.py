@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kcli.consumer.consumer_metrics import RECORD_BYTES
 from kcli.consumer.fetch_buffer import CompletedFetch, FetchBuffer, Section, position_after
 from kcli.consumer.fetch_session import FINAL_EPOCH, FetchSession, PartitionFetch, fetch_topics, forgotten_topics
 from kcli.consumer.fetch_verdict import judge_partition
@@ -213,7 +214,10 @@ class Fetcher:
             return
         self._node_backoffs.clear(node.id)
         self._reopened.discard(node.id)
-        self.buffer.add(self._process(node.id, session, response, now_ms))
+        received = self._process(node.id, session, response, now_ms)
+        size = sum(len(section.data) for section in received.sections)
+        self._client.metrics.sensor(RECORD_BYTES).record(size, now_ms)
+        self.buffer.add(received)
 
     def _node_failed(self, node_id: int, session: FetchSession, error: KcliError, now_ms: float) -> None:
         code = error.code if isinstance(error, BrokerError) else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kcli.client.backoff import uniform
 from kcli.client.metadata import check_partitions
+from kcli.client.metrics import MetricGroups, merged
 from kcli.client.request_future import RequestFuture
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, WakeupError
@@ -203,6 +204,20 @@ class Producer:
             self._sender.abandon()
             if self._owns_client:
                 self._client.close()
+
+    def metrics(self) -> MetricGroups:
+        """Return the metrics of this producer: Kafka's group -> Kafka's name -> value, now. Any thread may call it.
+
+        Averages, maxima and rates are those of the last 30 to 60 seconds; NaN: no value in that time. Times are in ms.
+        """
+        now_ms = self._clock.now_ms()
+        buffered = self._accumulator.buffered_bytes
+        own = {
+            **self._sender.metrics(now_ms),
+            "buffer-total-bytes": float(self._config.buffer_memory),
+            "buffer-available-bytes": float(max(0, self._config.buffer_memory - buffered)),
+        }
+        return merged(self._client.metrics.snapshot("producer", now_ms), {"producer-metrics": own})
 
     def _poll_once(self, timeout_ms: float, *, at_once: bool) -> None:
         self._sender.run(at_once=at_once)

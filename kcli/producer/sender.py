@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from kcli.client.metrics import statistics
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, DisconnectedError, IncompleteResponse, KcliError, TimeoutExpired
 from kcli.producer.batches import Identity, ProducerBatch
@@ -29,6 +30,10 @@ _FIRST_VERSION_WITH_ZSTD = 7
 _LAST_VERSION_WITH_NAMES = 12
 _SEQUENCE_MODULUS = 1 << 31
 _NEVER_MS = float("inf")
+# Names of sensors: records by request, retry and failure; batches.
+_SENT, _RETRIED, _FAILED = "record-send", "record-retry", "record-error"
+_BATCH_BYTES, _SPLIT = "batch-size", "batch-split"
+
 # Actions after an attempt. RETRY_RENEWED: retry under a new producer id, because the broker lost its sequence numbers,
 # so that it cannot have this batch.
 STORED, RETRY, RETRY_RENEWED, SPLIT, FAILED = "stored", "retry", "retry-renewed", "split", "failed"
@@ -124,6 +129,7 @@ class Sender:
             batches.append(self._accumulator.take(tp))
         deadline_ms = min(self._accumulator.deadline_ms(batch) for batch in batches)
         request = self._request(batches)
+        self._count_request(batches, now_ms)
         named_only = any(topic.topic_id == zero_uuid() for topic in request.topic_data)
         self._in_flight[node.id] = self._in_flight.get(node.id, 0) + 1
         self._client.send(
@@ -133,6 +139,31 @@ class Sender:
             min_version=_FIRST_VERSION_WITH_ZSTD if self._config.compression_type == "zstd" else None,
             max_version=_LAST_VERSION_WITH_NAMES if named_only else None,
         ).on_done(lambda future: self._finish_request(node, batches, request, future))
+
+    def _count_request(self, batches: list[ProducerBatch], now_ms: float) -> None:
+        metrics = self._client.metrics
+        metrics.sensor(_SENT).record(sum(len(batch.records) for batch in batches), now_ms)
+        for batch in batches:
+            metrics.sensor(_BATCH_BYTES).record(batch.size_bytes, now_ms)
+            if batch.attempts > 1:
+                metrics.sensor(_RETRIED).record(len(batch.records), now_ms)
+
+    def metrics(self, now_ms: float) -> dict[str, float]:
+        """Return the metrics of records, batches and Produce requests under Kafka's names."""
+        metrics = self._client.metrics
+        sent, produce = metrics.sensor(_SENT), metrics.latency("Produce")
+        result = {
+            "records-per-request-avg": sent.average(now_ms),
+            "batch-split-total": float(metrics.sensor(_SPLIT).count),
+            "requests-in-flight": float(sum(self._in_flight.values())),
+            **statistics("batch-size", metrics.sensor(_BATCH_BYTES), now_ms),
+            **statistics("request-latency", produce, now_ms),
+            **statistics("produce-throttle-time", metrics.throttle("Produce"), now_ms),
+        }
+        for name in (_SENT, _RETRIED, _FAILED):
+            result[f"{name}-total"] = metrics.sensor(name).total
+            result[f"{name}-rate"] = metrics.sensor(name).total_rate(now_ms)
+        return result
 
     def _request(self, batches: list[ProducerBatch]) -> ProduceRequest:
         from kcli.protocol.records.builder import build_batch
@@ -223,6 +254,7 @@ class Sender:
             self._fail(batch, error, _record_errors(error, result))
         elif action == SPLIT:
             self._give_up_sequence(batch)
+            self._client.metrics.sensor(_SPLIT).record(1, self._client.clock.now_ms())
             self._accumulator.requeue_split(batch)
         else:
             if action == RETRY_RENEWED and self._sequences is not None:
@@ -243,6 +275,7 @@ class Sender:
 
     def _fail(self, batch: ProducerBatch, error: KcliError, record_errors: dict[int, KcliError] | None = None) -> None:
         self._give_up_sequence(batch)
+        self._client.metrics.sensor(_FAILED).record(len(batch.records), self._client.clock.now_ms())
         batch.failed(error, record_errors)
 
     def _give_up_sequence(self, batch: ProducerBatch) -> None:

@@ -44,6 +44,24 @@ def values(consumer: Consumer, polls: int = 10, timeout_ms: float = 1000) -> dic
     return found
 
 
+def test_metrics_have_fetches_and_the_lag_of_each_partition() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a", "b", "c")
+    consumer = reader(cluster)
+    assert len(values(consumer, polls=1)[T0]) == 3
+    metrics = consumer.metrics()
+    fetches = metrics["consumer-fetch-manager-metrics"]
+    assert fetches["records-consumed-total"] == fetches["records-per-request-avg"] == 3
+    assert fetches["fetch-total"] >= 1
+    assert fetches["bytes-consumed-total"] == fetches["fetch-size-max"] > 0
+    assert fetches["records-lag-max"] == 0
+    of_partition = metrics["consumer-fetch-manager-metrics,topic=t,partition=0"]
+    assert of_partition == {"records-lag": 0, "records-lead": 3}
+    consumer.seek(T0, 1)
+    assert consumer.metrics()["consumer-fetch-manager-metrics,topic=t,partition=0"]["records-lag"] == 2
+    assert "consumer-coordinator-metrics" not in metrics
+
+
 def test_consumers_of_a_process_have_client_ids_of_their_own_unless_it_is_given() -> None:
     settings = {"bootstrap.servers": "localhost:9"}
     consumers = [Consumer.from_config(ConsumerConfig.from_properties(settings)) for _ in range(3)]

@@ -578,6 +578,25 @@ def test_settings_are_keywords_with_kafkas_names() -> None:
         Producer(bootstrap_servers="localhost:9092", linger=7)
 
 
+def test_metrics_count_records_batches_and_requests() -> None:
+    cluster = FakeLog()
+    producer = cluster.producer(linger_ms=1000, buffer_memory=10_000)
+    cluster.faults = [TOO_FEW, Fault(stored=True), REFUSED]
+    producer.send_many("orders", new_records("a", "b", "c"), lambda _: None)
+    waiting = producer.metrics()["producer-metrics"]
+    assert waiting["buffer-available-bytes"] < waiting["buffer-total-bytes"] == 10_000
+    producer.flush()
+    producer.send("orders", b"refused")
+    producer.flush()
+    metrics = producer.metrics()["producer-metrics"]
+    assert (metrics["record-send-total"], metrics["record-retry-total"], metrics["record-error-total"]) == (7, 3, 1)
+    assert (metrics["records-per-request-avg"], metrics["requests-in-flight"]) == (7 / 3, 0)
+    assert metrics["batch-size-max"] > 0
+    assert metrics["buffer-available-bytes"] == 10_000
+    assert metrics["request-total"] == len(cluster.asked)
+    assert producer.metrics()["producer-node-metrics,node-id=node-1"]["response-total"] > 0
+
+
 def test_a_text_value_is_refused() -> None:
     producer = FakeLog().producer()
     with pytest.raises(TypeError, match="the value of a record is bytes or None, not str"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.consumer.consumer_metrics import REBALANCES
 from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
 from kcli.consumer.group.group_membership import NO_GENERATION, Membership, RebalanceHooks
 from kcli.consumer.group.offset_commits import OffsetCommits
@@ -63,7 +64,7 @@ class GroupClient:
 
     def _new_membership(self) -> Membership:
         hooks = RebalanceHooks(
-            on_assigned=lambda partitions: _call(self._on_assigned, partitions),
+            on_assigned=self._rebalanced,
             on_revoked=lambda partitions: _call(self._on_revoked, partitions),
             on_lost=lambda partitions: _call(self._on_lost, partitions),
             before_revocation=self._before_revocation,
@@ -76,6 +77,10 @@ class GroupClient:
         from kcli.consumer.group.consumer_coordinator import ConsumerCoordinator
 
         return ConsumerCoordinator(*arguments, in_background=self._in_background)
+
+    def _rebalanced(self, added: list[TopicPartition]) -> None:
+        self._client.metrics.sensor(REBALANCES).record(1, self._client.clock.now_ms())
+        _call(self._on_assigned, added)
 
     def _before_revocation(self, partitions: list[TopicPartition]) -> None:
         # The other members wait for this one, until max.poll.interval.ms.

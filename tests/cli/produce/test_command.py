@@ -206,8 +206,25 @@ def test_stats_and_verbose_print_a_summary(kafka: Kafka) -> None:
     for option in ("--stats", "-v"):
         run = kafka.produce(option, stdin=b"x\n" * 1000)
         assert run.status == 0
-        assert run.err.startswith("kcli: 1,000 records stored, 0.0 MB read in ")
-        assert run.err.endswith("orders-0 1,000\n")
+        summary, *rest = run.err.splitlines()
+        assert summary.startswith("kcli: 1,000 records stored, 0.0 MB read in ")
+        assert summary.endswith("orders-0 1,000")
+        assert len(rest) == (option == "-v")
+        assert all(" requests over 1 connection, latency " in line for line in rest)
+
+
+def test_throttling_by_quotas_is_reported_once(kafka: Kafka) -> None:
+    stored = kafka.broker.answers[ProduceRequest]
+
+    def throttled(request: ProduceRequest) -> Any:
+        response = stored(request)
+        response.throttle_time_ms = 400
+        return response
+
+    kafka.broker.answers[ProduceRequest] = throttled
+    run = kafka.produce("-X", "batch.size=0", stdin=b"x\n" * 4)
+    assert run.status == 0
+    assert run.err == "kcli: note: quotas of the brokers slow kcli down: 1.2 s so far (throttle_time_ms)\n"
 
 
 class PipeEnvironment(FakeEnvironment):

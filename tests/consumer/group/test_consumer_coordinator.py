@@ -40,6 +40,17 @@ def test_a_new_member_is_given_an_id_and_joins_with_it() -> None:
     assert member.consumer.group_metadata() == ("billing", 1, "member-1", None)
 
 
+def test_metrics_of_a_member_count_joins_heartbeats_commits_and_rebalances() -> None:
+    member = Member(two_partitions())
+    member.poll()
+    member.consumer.commit()
+    metrics = member.consumer.metrics()["consumer-coordinator-metrics"]
+    assert (metrics["join-total"], metrics["sync-total"], metrics["rebalance-total"]) == (2, 1, 1)
+    assert (metrics["commit-total"], metrics["assigned-partitions"]) == (1, 2)
+    assert metrics["last-rebalance-seconds-ago"] >= 0
+    assert metrics["last-heartbeat-seconds-ago"] == -1
+
+
 def test_the_leader_also_assigns_topics_that_it_does_not_subscribe_to() -> None:
     cluster = two_partitions()
     cluster.topic("u", partitions=1)
