@@ -14,6 +14,9 @@ from collections.abc import Callable, Mapping
 #: Metrics by group; the tags of a group follow its name: `consumer-node-metrics,node-id=node-1` -> name -> value.
 MetricGroups = dict[str, dict[str, float]]
 
+#: Names of a consumer's sensors: records and bytes of records by response, and rebalances.
+RECORDS, RECORD_BYTES, REBALANCES = "records-consumed", "bytes-consumed", "rebalances"
+
 _WINDOW_MS = 30_000.0
 _LONG_THROTTLE_MS = 1_000.0
 

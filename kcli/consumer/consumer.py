@@ -201,6 +201,7 @@ class Consumer:
     def metrics(self) -> MetricGroups:
         """Return the metrics of this consumer: Kafka's group, with its tags -> Kafka's name -> value, now.
 
+        >>> from kcli import Consumer
         >>> with Consumer("orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         ...     records = list(consumer.columns(to_end=True))
         ...     consumer.metrics()["consumer-fetch-manager-metrics,topic=orders,partition=0"]["records-lag"]

@@ -9,16 +9,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from kcli.client.metrics import MetricGroups, Sensor, statistics
+from kcli.client.metrics import REBALANCES, RECORD_BYTES, RECORDS, MetricGroups, Sensor, statistics
 
 if TYPE_CHECKING:
     from kcli.client.metrics import ClientMetrics
     from kcli.consumer.subscription import SubscriptionState
 
 _FETCHES, _COORDINATOR = "consumer-fetch-manager-metrics", "consumer-coordinator-metrics"
-
-#: Names of sensors: records and bytes of the records of each response, rebalances.
-RECORDS, RECORD_BYTES, REBALANCES = "records-consumed", "bytes-consumed", "rebalances"
 
 
 def fetch_metrics(

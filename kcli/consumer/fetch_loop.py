@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from kcli.consumer.consumer_metrics import RECORDS
+from kcli.client.metrics import RECORDS
 from kcli.consumer.fetcher import Fetcher
 from kcli.consumer.offset_fetcher import OffsetFetcher
 from kcli.consumer.subscription import PartitionFailure, SubscriptionState

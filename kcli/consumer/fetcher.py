@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kcli.consumer.consumer_metrics import RECORD_BYTES
+from kcli.client.metrics import RECORD_BYTES
 from kcli.consumer.fetch_buffer import CompletedFetch, FetchBuffer, Section, position_after
 from kcli.consumer.fetch_session import FINAL_EPOCH, FetchSession, PartitionFetch, fetch_topics, forgotten_topics
 from kcli.consumer.fetch_verdict import judge_partition

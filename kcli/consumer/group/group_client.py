@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.consumer.consumer_metrics import REBALANCES
+from kcli.client.metrics import REBALANCES
 from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
 from kcli.consumer.group.group_membership import NO_GENERATION, Membership, RebalanceHooks
 from kcli.consumer.group.offset_commits import OffsetCommits
