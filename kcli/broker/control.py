@@ -75,10 +75,18 @@ class Control:
 
     def decide(self, request: Request[Any], context: RequestContext) -> Verdict:
         """Record a request and return the hooks' verdict; None lets it pass."""
-        name = api_name(context.api_key)
-        self.requests.append(SeenRequest(name, context.api_version, context.client_id, context.connection_id))
+        self.record(context)
         hooks = self._interceptions.get(context.api_key)
         return _first_verdict(hooks, request, context) if hooks else None
+
+    def record(self, context: RequestContext) -> None:
+        """Record a request that no hook has to see."""
+        name = api_name(context.api_key)
+        self.requests.append(SeenRequest(name, context.api_version, context.client_id, context.connection_id))
+
+    @property
+    def has_hooks(self) -> bool:
+        return bool(self._interceptions)
 
 
 def _first_verdict(interceptions: list[_Interception], request: Request[Any], context: RequestContext) -> Verdict:

@@ -54,11 +54,11 @@ FindPartition = Callable[[TopicPartition], "Partition"]
 
 
 def shared_deadline_ms(now_ms: float, wait_ms: int) -> float:
-    """Return a deadline `wait_ms` from now, rounded up by at most 1% so that several fetches share it.
+    """Return a deadline `wait_ms` from now, rounded up by at most 10 ms or 1% so that several fetches share it.
 
     Hundreds of idle consumers have long polls of their own; one wakeup for several of them costs less.
     """
-    grain_ms = max(1.0, wait_ms / 100)
+    grain_ms = max(1.0, min(10.0, wait_ms / 50), wait_ms / 100)
     return math.ceil((now_ms + wait_ms) / grain_ms) * grain_ms
 
 
@@ -78,12 +78,13 @@ class DelayedFetch(DelayedOperation):
         """`reads` is the result of the first read. It is still the answer if only the deadline passes."""
         super().__init__(deadline_ms)
         self.outcome: Pending[list[PartitionRead]] = Pending()
-        self._params = params
-        self._targets = targets
-        self._reads = reads
+        self.params = params
+        self.targets = targets
+        self.reads = reads
+        self.is_unchanged = True  # until it is tried after it was parked
+        self._is_parked = False
         self._find_partition = find_partition
         self._read = read
-        self._try_count = 0
 
     def try_complete(self) -> bool:
         """Complete by Kafka's rules.
@@ -91,9 +92,10 @@ class DelayedFetch(DelayedOperation):
         A partition completes the fetch if it is no longer led here, unknown, offline, fenced, truncated, or read in an
         older segment than the active one. Otherwise the available bytes must reach `min_bytes`.
         """
-        self._try_count += 1
+        self.is_unchanged = not self._is_parked
+        self._is_parked = True
         available = 0
-        for (requested, tp, _), read in zip(self._targets, self._reads, strict=True):
+        for (requested, tp, _), read in zip(self.targets, self.reads, strict=True):
             start = read.start
             if tp is None or start is None:
                 continue
@@ -101,17 +103,25 @@ class DelayedFetch(DelayedOperation):
                 partition = self._find_partition(tp)
             except BrokerError:
                 return self.complete()
-            size = partition.bytes_to_read(requested, start, read_committed=self._params.read_committed)
+            size = partition.bytes_to_read(requested, start, read_committed=self.params.read_committed)
             if size is None:
                 return self.complete()
             available += size
-            if available >= self._params.min_bytes:
+            if available >= self.params.min_bytes:
                 return self.complete()
         return False
 
     def on_complete(self) -> None:
-        is_unchanged = self._try_count <= 1  # tried once before it was parked, and never again
-        self.outcome.complete(self._reads if is_unchanged else self._read(self._params, self._targets))
+        self.outcome.complete(self.reads if self.is_unchanged else self._read(self.params, self.targets))
+
+    def again(self, deadline_ms: float) -> DelayedFetch:
+        """Return the same fetch with another deadline, to be parked without a try because nothing has changed."""
+        find_partition, read = self._find_partition, self._read
+        fetch = DelayedFetch(
+            deadline_ms, self.params, self.targets, self.reads, find_partition=find_partition, read=read
+        )
+        fetch._is_parked = True
+        return fetch
 
 
 class DelayedProduce(DelayedOperation):

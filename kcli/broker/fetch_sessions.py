@@ -109,15 +109,20 @@ class FetchContext:
     ) -> None:
         self.requested = requested
         self.error = error
-        self._session = session
+        self.session = session
         self._epoch = 0 if session is None else session.epoch
         self._open_session = open_session
 
+    @property
+    def is_current(self) -> bool:
+        """True unless another request has used the session since this one."""
+        return self.session is None or self.session.epoch == self._epoch
+
     def finish(self, reads: Sequence[PartitionRead]) -> tuple[ErrorCode, int, Sequence[int]]:
         """Return the error and session id of the response, and the indexes of the reads in it."""
-        session = self._session
+        session = self.session
         if session is not None:
-            if session.epoch != self._epoch:  # another request used the session while this one waited
+            if not self.is_current:
                 return ErrorCode.INVALID_FETCH_SESSION_EPOCH, NO_SESSION, ()
             return ErrorCode.NONE, session.id, session.changed(self.requested, reads)
         new_session = self._open_session() if self._open_session else None
@@ -172,9 +177,14 @@ class FetchSessionCache:
         now_ms: float,
     ) -> FetchContext:
         session.change(requested, forgotten)
-        del self.sessions[session.id]
         if not session.partitions:
+            del self.sessions[session.id]
             return FetchContext(())
+        return self.repeat(session, now_ms)
+
+    def repeat(self, session: FetchSession, now_ms: float) -> FetchContext:
+        """Start the next request of a session for the same partitions."""
+        del self.sessions[session.id]  # and add it as the one used last
         session.last_used_ms = now_ms
         session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
         self.sessions[session.id] = session

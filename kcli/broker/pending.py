@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from kcli.broker.request_context import RequestContext
 
 T = TypeVar("T")
 
 _UNSET: Any = object()
 
 
+class Repeatable(Protocol):
+    """A request that its client is expected to send again."""
+
+    def resume(self, frame: bytearray, now_ms: float, now_wall_ms: int) -> tuple[Pending[Any], RequestContext] | None:
+        """Handle the next frame of the connection without decoding it; None if it must be decoded."""
+
+
 class Pending(Generic[T]):
-    """The answer of a request that waits. A handler returns it; it is completed exactly once."""
+    """The answer of a request that waits. A handler returns it; it is completed exactly once.
+
+    `repeatable` recognises the request if its client sends it again. It is set before the answer is completed.
+    """
 
     def __init__(self) -> None:
+        self.repeatable: Repeatable | None = None
         self._value: T = _UNSET
         self._callbacks: list[Callable[[T], None]] = []
 

@@ -90,13 +90,17 @@ class Purgatory:
         """
         if operation.try_complete() or operation.is_completed:
             return True
+        self.watch(operation, keys)
+        return False
+
+    def watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> None:
+        """Watch an operation that cannot be completed now."""
         unique = tuple(dict.fromkeys(keys))
         for key in unique:
             self._watched.setdefault(key, {})[operation] = None
         operation._keys, operation._purgatory = unique, self
         operation._task = self._timer.call_at(operation.deadline_ms, operation.expire)
         self._delayed += 1
-        return False
 
     def check_and_complete(self, key: Hashable) -> int:
         """Try all operations that wait for `key`, and return the number of completed ones."""

@@ -178,15 +178,15 @@ class ReplicaManager:
 
     def fetch(
         self, params: FetchParams, requested: Sequence[PartitionFetch], *, now_ms: float
-    ) -> Pending[list[PartitionRead]]:
-        """Read the partitions; the answer has one row for each, in the order of the request.
+    ) -> DelayedFetch | list[PartitionRead]:
+        """Read the partitions, one row for each in the order of the request, or wait up to `max_wait_ms`.
 
-        It waits up to `max_wait_ms` for `min_bytes`, unless a partition that is led here returns an error.
+        It waits for `min_bytes`, unless a partition that is led here returns an error.
         """
         targets = [self._target(one) for one in requested]
         reads = self.read(params, targets)
         if params.max_wait_ms <= 0 or self._is_enough(params, targets, reads):
-            return _done(reads)
+            return reads
         delayed = DelayedFetch(
             shared_deadline_ms(now_ms, params.max_wait_ms),
             params,
@@ -195,8 +195,15 @@ class ReplicaManager:
             find_partition=self.partition_or_error,
             read=self.read,
         )
-        self.fetches.try_complete_else_watch(delayed, [target.tp for target in targets if target.tp is not None])
-        return delayed.outcome
+        if self.fetches.try_complete_else_watch(delayed, _known(targets)):
+            return delayed.outcome.value
+        return delayed
+
+    def fetch_again(self, fetch: DelayedFetch, now_ms: float) -> DelayedFetch:
+        """Wait again with a completed fetch; the caller knows that nothing has changed since its read."""
+        again = fetch.again(shared_deadline_ms(now_ms, fetch.params.max_wait_ms))
+        self.fetches.watch(again, _known(fetch.targets))
+        return again
 
     def read(self, params: FetchParams, targets: Sequence[FetchTarget]) -> list[PartitionRead]:
         """Read all targets once, each up to its own limit and to the rest of `max_bytes`.
@@ -260,6 +267,10 @@ _NO_LOG_START = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
+
+
+def _known(targets: Sequence[FetchTarget]) -> list[TopicPartition]:
+    return [target.tp for target in targets if target.tp is not None]
 
 
 def _done(value: T) -> Pending[T]:

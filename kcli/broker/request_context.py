@@ -5,6 +5,7 @@ Pure: no sockets, no clock.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ from kcli.protocol.codec import decode
 from kcli.protocol.headers import decode_request_header, encode_response_parts
 from kcli.protocol.registry import ApiKey, api_name, request_type, response_type
 from kcli.protocol.wire import Message, Request, fields_of
+
+_CORRELATION = struct.Struct(">i")
 
 
 class RequestContext(NamedTuple):
@@ -32,6 +35,12 @@ class RequestContext(NamedTuple):
     client_host: str
     now_ms: float
     now_wall_ms: int
+
+
+class EncodedResponse(NamedTuple):
+    """A response that is encoded already, from the end of its correlation id."""
+
+    data: bytes
 
 
 class CloseConnection(Exception):
@@ -67,8 +76,10 @@ def is_served(key: int, version: int) -> bool:
     return served is not None and served.first_version <= version <= served.last_version
 
 
-def response_parts(response: Message, context: RequestContext) -> list[Part]:
+def response_parts(response: Message | EncodedResponse, context: RequestContext) -> list[Part]:
     """Encode a response as parts of a frame: file slices as they are, all bytes between them joined."""
+    if isinstance(response, EncodedResponse):
+        return [_CORRELATION.pack(context.correlation_id) + response.data]
     version = context.api_version
     if context.api_key == ApiKey.API_VERSIONS and not is_served(context.api_key, version):
         version = 0

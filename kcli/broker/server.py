@@ -11,8 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from kcli.broker.control import DROP, SILENCE, Control, Delay, Verdict
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import CloseConnection, RequestContext, error_response, read_request, response_parts
+from kcli.broker.pending import Pending, Repeatable
+from kcli.broker.request_context import (
+    CloseConnection,
+    EncodedResponse,
+    RequestContext,
+    error_response,
+    read_request,
+    response_parts,
+)
 from kcli.broker.timer import Timer
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
@@ -21,7 +28,7 @@ from kcli.network.selector import Selector
 from kcli.protocol.registry import api_name
 from kcli.protocol.wire import Message, Request
 
-Answer = Message | Pending[Any] | None
+Answer = Message | EncodedResponse | Pending[Any] | None
 Handle = Callable[[Request[Any], RequestContext], Answer]
 
 # Pause before accepting again after an error, such as no free file descriptors.
@@ -114,6 +121,7 @@ class SocketServer:
         self._log = log
         self._accepted_count = 0
         self._is_paused = False
+        self._repeatable: dict[str, Repeatable] = {}
 
     def __repr__(self) -> str:
         return f"<SocketServer {self.quotas!r}{' not accepting' if self._is_paused else ''}>"
@@ -187,6 +195,7 @@ class SocketServer:
 
     def _release_quota(self, id: str) -> None:
         self.quotas.remove(id)
+        self._repeatable.pop(id, None)
         if self._is_paused:
             self._pause_accepting(False)
 
@@ -196,12 +205,24 @@ class SocketServer:
         if not self._selector.is_connected(id):  # closed since the frame arrived
             return
         now_ms, now_wall_ms = self._clock.now_ms(), self._clock.wall_ms()
+        if id in self._repeatable and self._resume_idle(id, frame, now_ms, now_wall_ms):
+            return
         try:
             request, context = read_request(frame, id, self.quotas.host(id), now_ms, now_wall_ms)
         except CloseConnection:
             self._close(id)
             return
         self._apply(self._control.decide(request, context), request, context)
+
+    def _resume_idle(self, id: str, frame: bytearray, now_ms: float, now_wall_ms: int) -> bool:
+        """Let the same request as before wait again; False if the frame must be decoded."""
+        idle = self._repeatable.pop(id)
+        resumed = None if self._control.has_hooks else idle.resume(frame, now_ms, now_wall_ms)
+        if resumed is None:
+            return False
+        self._control.record(resumed[1])
+        self._wait(*resumed)
+        return True
 
     def _apply(self, verdict: Verdict, request: Request[Any], context: RequestContext) -> None:
         id = context.connection_id
@@ -241,15 +262,25 @@ class SocketServer:
         elif result.is_done:
             self._send(result.value, context)
         else:
-            self._selector.mute(context.connection_id)
-            result.on_done(lambda response: self._send_delayed(response, context))
+            self._wait(result, context)
 
-    def _send_delayed(self, response: Message | None, context: RequestContext) -> None:
-        if self._selector.is_connected(context.connection_id):
-            self._selector.unmute(context.connection_id)
-            self._send(response, context)
+    def _wait(self, pending: Pending[Any], context: RequestContext) -> None:
+        """Send the answer when it is complete, and read nothing more from the connection until then."""
+        self._selector.mute(context.connection_id)
+        pending.on_done(lambda response: self._send_delayed(response, pending, context))
 
-    def _send(self, response: Message | None, context: RequestContext) -> None:
+    def _send_delayed(
+        self, response: Message | EncodedResponse | None, pending: Pending[Any], context: RequestContext
+    ) -> None:
+        id = context.connection_id
+        if not self._selector.is_connected(id):
+            return
+        if pending.repeatable is not None:
+            self._repeatable[id] = pending.repeatable
+        self._selector.unmute(id)
+        self._send(response, context)
+
+    def _send(self, response: Message | EncodedResponse | None, context: RequestContext) -> None:
         """Send the response; None means that the request gets none."""
         if response is None:
             return

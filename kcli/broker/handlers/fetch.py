@@ -7,11 +7,13 @@ Deliberately missing: followers, so there is no preferred read replica, and a fe
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kcli.broker.delayed import FetchParams
+from kcli.broker.delayed import DelayedFetch, FetchParams
 from kcli.broker.fetch_sessions import FetchContext, PartitionKey
+from kcli.broker.idle_fetch import IdleFetch
 from kcli.broker.partition import PartitionFetch, PartitionRead
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import RequestContext
@@ -58,10 +60,25 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> ob
             broker, request, context, fetch, [PartitionRead(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * len(fetch.requested)
         )
     reads = manager.fetch(_params(broker, request), fetch.requested, now_ms=context.now_ms)
-    if reads.is_done:
-        return _response(broker, request, context, fetch, reads.value)
+    if not isinstance(reads, DelayedFetch):
+        return _response(broker, request, context, fetch, reads)
+    return _wait(broker, request, context, fetch, reads)
+
+
+def _wait(
+    broker: Broker, request: FetchRequest, context: RequestContext, fetch: FetchContext, delayed: DelayedFetch
+) -> Pending[FetchResponse]:
     pending: Pending[FetchResponse] = Pending()
-    reads.on_done(lambda completed: pending.complete(_response(broker, request, context, fetch, completed)))
+
+    def respond(reads: Sequence[PartitionRead]) -> None:
+        response = _response(broker, request, context, fetch, reads)
+        if delayed.is_unchanged and not response.error_code and IdleFetch.is_repeatable(request, fetch, reads):
+            pending.repeatable = IdleFetch(
+                broker.replica_manager, delayed, request, context, fetch, functools.partial(_response, broker)
+            )
+        pending.complete(response)
+
+    delayed.outcome.on_done(respond)
     return pending
 
 
