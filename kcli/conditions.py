@@ -5,9 +5,9 @@
                | NAME  > >= < <=       a duration: 90s, 10m, 1h30m, 2d
                | NAME  = !=            a state, in any case
 
-The caller gives the names and the kind of each. An unknown value makes a comparison neither true nor false, unless the
-known part decides it: a lag of at least 5000 is above 1000 although one partition did not answer. `and`, `or` and `not`
-follow Kleene's three-valued logic. Pure.
+The caller gives the names and the kind of each; they are written in any case, with `-` or `_`. An unknown value makes
+a comparison neither true nor false, unless the known part decides it: a lag of at least 5000 is above 1000 although
+one partition did not answer. `and`, `or` and `not` follow Kleene's three-valued logic. Pure.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ class _Parser:
         self.text = text
         self.used: set[str] = set()
         self._kinds = kinds
+        self._by_spelling = {_spelling(name): name for name in kinds}
         self._names = ", ".join(name for name, kind in kinds.items() if kind is not Kind.TEXT)
         self.rest = self._tokens()
 
@@ -158,10 +159,10 @@ class _Parser:
 
     def _comparison(self) -> _Judge:
         name = self._next(f"one of {self._names}")
-        kind = self._kinds.get(name.lower())
-        if kind is None:
+        if _spelling(name) not in self._by_spelling:
             raise self.error(f"'{name}' is unknown; use one of {self._names}")
-        name = name.lower()
+        name = self._by_spelling[_spelling(name)]
+        kind = self._kinds[name]
         if kind is Kind.TEXT:
             raise self.error(f"'{name}' is text and cannot be compared; use one of {self._names}")
         sign = self._next(f"a comparison after '{name}'")
@@ -203,6 +204,11 @@ class _Parser:
         if number is None:
             raise self.error(f"{name} takes a number such as 10, 0.5 or 20%, got '{value}'")
         return float(f"{number[1]}e-2" if number[2] else number[1])  # 33.3e-2 is 0.333, 33.3 / 100 is not
+
+
+def _spelling(name: str) -> str:
+    """Return one spelling for TIME-LAG, time-lag and time_lag."""
+    return name.lower().replace("_", "-")
 
 
 def _compare(fact: Amount | str | None, sign: str, limit: float) -> Verdict:

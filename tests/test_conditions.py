@@ -16,6 +16,8 @@ KINDS = {
     "age": Kind.DURATION,
     "state": Kind.STATE,
     "share": Kind.NUMBER,
+    "time-lag": Kind.DURATION,
+    "largest_share": Kind.NUMBER,
     "topic": Kind.TEXT,
 }
 FACTS = {
@@ -24,6 +26,8 @@ FACTS = {
     "members": Amount(2),
     "uncommitted": Amount(0),
     "share": Amount(0.333),
+    "time-lag": Amount(600_000),
+    "largest_share": Amount(0.333),
     "state": "Stable",
 }
 
@@ -45,6 +49,8 @@ def parse(text: str) -> Condition:
         ("lag!=500", False),
         ("lag>1_000", False),
         ("LAG>499", True),
+        ("time-lag>9m and TIME_LAG>9m and Time-Lag>9m", True),
+        ("largest-share>0.3 and LARGEST_SHARE>30%", True),
         ("age>9m59s", True),
         ("age>10m", False),
         ("age<1h", True),
@@ -72,7 +78,10 @@ def test_condition_on_known_values(text: str, holds: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "expected one of lag, members, uncommitted, age, state, share, but the text ends"),
+        (
+            "",
+            "expected one of lag, members, uncommitted, age, state, share, time-lag, largest_share, but the text ends",
+        ),
         ("lag", "expected a comparison after 'lag', but the text ends"),
         ("lag>", "expected a value after 'lag>', but the text ends"),
         ("lags>5", "'lags' is unknown; use one of lag, members"),

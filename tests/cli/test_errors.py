@@ -236,8 +236,8 @@ ERRORS = [
         "group lag billing --fail-if 'foo>1'",
         2,
         (
-            "kcli: --fail-if: 'foo>1' is not a valid condition: 'foo' is unknown; use one of lag, members, "
-            "uncommitted, age, state"
+            "kcli: --fail-if: 'foo>1' is not a valid condition: 'foo' is unknown; use one of lag, max-lag, "
+            "members, partitions, unknown, uncommitted, age, time-lag, state, type"
         ),
     ),
     (
@@ -272,7 +272,8 @@ ERRORS = [
         2,
         (
             "kcli: --until takes empty, stable, or a condition such as lag<=0; 'foo' is not a valid "
-            "condition: 'foo' is unknown; use one of lag, members, uncommitted, age, state"
+            "condition: 'foo' is unknown; use one of lag, max-lag, members, partitions, unknown, "
+            "uncommitted, age, time-lag, state, type"
         ),
     ),
     ("group watch billing --interval 0", 2, "kcli: --interval: 0 is not valid; use a number of seconds above 0"),

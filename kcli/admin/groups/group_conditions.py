@@ -1,6 +1,7 @@
 """Conditions on groups: the values they compare, alarms, and waits. Never joins, never commits.
 
-The grammar is that of `kcli.conditions`. The names are those of `KINDS`: lag, members, uncommitted, age, state.
+The grammar is that of `kcli.conditions`. The names are those of `KINDS`: the columns of `kcli group lag`, `age` for
+time-lag, and `uncommitted`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,19 @@ if TYPE_CHECKING:
 
 KINDS = {
     "lag": Kind.COUNT,
+    "max-lag": Kind.COUNT,
     "members": Kind.COUNT,
+    "partitions": Kind.COUNT,
+    "unknown": Kind.COUNT,
     "uncommitted": Kind.COUNT,
     "age": Kind.DURATION,
+    "time-lag": Kind.DURATION,
     "state": Kind.STATE,
+    "type": Kind.STATE,
 }
 SHORTHANDS = {"empty": "state=Empty", "stable": "state=Stable"}
-_NEED_OFFSETS = {"lag", "age", "uncommitted"}
+_FROM_DESCRIPTION = {"members", "state", "type"}
+_FROM_RECORDS = {"age", "time-lag"}
 _LAST_LOOK_MS = 1000  # the observation after the deadline waits this long for its answers
 
 
@@ -45,12 +52,17 @@ def parse_until(text: str) -> Condition:
 
 def needs_offsets(condition: Condition | None) -> bool:
     """Return True for a condition that needs committed offsets and end offsets."""
-    return condition is not None and not _NEED_OFFSETS.isdisjoint(condition.names)
+    return condition is not None and not condition.names <= _FROM_DESCRIPTION
+
+
+def needs_records(condition: Condition | None) -> bool:
+    """Return True for a condition on the time lag, which needs the records at the committed offsets."""
+    return condition is not None and not _FROM_RECORDS.isdisjoint(condition.names)
 
 
 def group_facts(group: Group) -> dict[str, Amount | str | None]:
-    """Return state and members: the values that a description alone gives."""
-    return {"state": group.state or None, "members": Amount(len(group.members))}
+    """Return type, state and members: the values that a description alone gives."""
+    return {"type": group.type, "state": group.state or None, "members": Amount(len(group.members))}
 
 
 def survey_facts(survey: GroupSurvey, *, strict: bool = False) -> Facts:
@@ -64,10 +76,15 @@ def survey_facts(survey: GroupSurvey, *, strict: bool = False) -> Facts:
     complete = not totals.errors and survey.error is None
     begun = not strict or bool(rows and not uncommitted(rows))
     age_missing = any(row.lag and row.time_lag_ms is None for row in rows)
+    age = Amount(totals.max_time_lag_ms or 0, complete and begun and not age_missing)
     return {
         **group_facts(survey.group),
         "lag": Amount(totals.lag, complete and begun),
-        "age": Amount(totals.max_time_lag_ms or 0, complete and begun and not age_missing),
+        "max-lag": Amount(totals.max_lag, complete and begun),
+        "age": age,
+        "time-lag": age,
+        "partitions": Amount(totals.partitions, survey.error is None),
+        "unknown": Amount(totals.unknown, survey.error is None),
         "uncommitted": Amount(uncommitted(rows), complete),
     }
 
@@ -199,7 +216,7 @@ def _observe(
                 return _Observation(wait.observe_error(described.errors[group]))
             found = described.values[group]
             return _Observation(wait.observe(group_facts(found)), found.state, len(found.members))
-        surveys = survey_groups(client, [group], deadline_ms, time_lag="age" in condition.names)
+        surveys = survey_groups(client, [group], deadline_ms, time_lag=needs_records(condition))
         if group in surveys.errors:
             return _Observation(wait.observe_error(surveys.errors[group]))
         survey = surveys.values[group]

@@ -44,18 +44,18 @@ def run(
     record (with a ~ where it is not exact). UNKNOWN counts the partitions that are in no sum: they have no committed
     offset, or they failed, which is an error as well.
 
-    A condition compares lag, age (the TIME-LAG), members, state, and uncommitted (the number of partitions with records
-    and without a committed offset), with > >= < <= = !=, and, or, not, parentheses. If the result is unknown for a
-    group, the status is 1.
+    A condition compares the columns (lag, max-lag, time-lag or age, partitions, unknown, members, state, type; in any
+    case, with - or _), and uncommitted (the number of partitions with records and without a committed offset), with
+    > >= < <= = !=, and, or, not, parentheses. If the result is unknown for a group, the status is 1.
     """
-    from kcli.admin.groups.group_conditions import parse_group_condition
+    from kcli.admin.groups.group_conditions import needs_records, parse_group_condition
     from kcli.cli.group.selection import check_selection, survey_selected, without_collections
 
     found = check_selection(group or (), match, every=all_groups)
     with naming("--fail-if"):
         condition = None if fail_if is None else parse_group_condition(fail_if)
-    if no_time_lag and condition is not None and "age" in condition.names:
-        raise ConfigError("--fail-if with age cannot be combined with --no-time-lag")
+    if no_time_lag and needs_records(condition):
+        raise ConfigError("--fail-if with time-lag or age cannot be combined with --no-time-lag")
     with without_collections():
         selected, surveys = survey_selected(common, group or (), found, isolation_level, time_lag=not no_time_lag)
         status = _show(env, common, selected, surveys, by_topic=by_topic)

@@ -21,10 +21,15 @@ NOT_BEGUN = survey({"orders-0": (None, 0, 5), "orders-1": (None, 7, 7)}, ONE)
 
 def test_values_of_a_group() -> None:
     assert survey_facts(BEHIND) == {
+        "type": "classic",
         "state": "Stable",
         "members": Amount(1),
+        "partitions": Amount(2),
         "lag": Amount(4),
+        "max-lag": Amount(4),
         "age": Amount(90_000),
+        "time-lag": Amount(90_000),
+        "unknown": Amount(0),
         "uncommitted": Amount(0),
     }
 
@@ -62,6 +67,9 @@ def test_uncommitted_partition_has_no_lag_for_an_alarm_and_unknown_lag_for_a_wai
         ("lag>3", 1, 6),  # 6 takes precedence over a failed partition
         ("age>1m", 0, 6),
         ("age>2m", 0, 0),
+        ("time-lag>1m", 0, 6),
+        ("TIME_LAG>1m", 0, 6),
+        ("MAX-LAG>3 and Partitions=2 and type=Classic", 0, 6),
     ],
 )
 def test_condition_that_holds_exits_with_6(text: str, look: int, status: int) -> None:

@@ -140,7 +140,7 @@ def test_the_timeout_limits_the_wait_for_a_silent_coordinator(broker: EmbeddedBr
         ("describe billing --isolation-level serializable", "--isolation-level: 'serializable' is not valid"),
         ("lag", "group names, --all"),
         ("lag billing --fail-if lag>", "is not a valid condition"),
-        ("lag billing --fail-if age>1m --no-time-lag", "--fail-if with age cannot be combined with --no-time-lag"),
+        ("lag billing --fail-if age>1m --no-time-lag", "--fail-if with time-lag or age cannot be combined with"),
         ("wait billing --until full", "--until takes empty, stable"),
         ("wait billing --until empty --interval 0", "--interval: 0 is not valid; use a number of seconds above 0"),
         ("list --state Fine", "--state: 'Fine' is not valid; use Stable, Empty"),

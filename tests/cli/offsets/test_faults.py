@@ -207,6 +207,17 @@ def test_an_interruption_of_compat_prints_the_undo_command(scene: Scene, monkeyp
     assert f"to undo: kcli offsets undo {scene.snapshots[0].stem} --execute" in result.err
 
 
+def test_compat_prints_an_undo_command_that_can_be_run(scene: Scene) -> None:
+    result = compat_reset(scene, scene.state)
+    assert result.status == 0
+    assert (
+        result.err == f"kcli: to restore the previous offsets: kcli offsets undo {scene.snapshots[0].stem} --execute\n"
+    )
+    command = result.err.split("kcli offsets ")[1].split()
+    assert scene.offsets(*command).status == 0
+    assert scene.committed() == scene.before
+
+
 def test_compat_refuses_a_reset_without_a_snapshot(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = compat_reset(scene, tmp_path / "file")
