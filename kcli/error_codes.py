@@ -206,5 +206,8 @@ def _make(name: str, number: int, text: str, retriable: bool, refresh_metadata: 
 
 
 _by_number: dict[int, ErrorCode] = {
-    row[0]: _make(name, *row) for name, row in list(vars(ErrorCode).items()) if isinstance(row, tuple)
+    # Python 3.13 and newer give a class tuples of their own, such as __static_attributes__.
+    row[0]: _make(name, *row)
+    for name, row in list(vars(ErrorCode).items())
+    if isinstance(row, tuple) and name.isupper()
 }

@@ -2,9 +2,12 @@
 
 import copy
 import pickle
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kcli import error_codes
 from kcli.error_codes import ErrorCode
 from tests.protocol.golden import table
 
@@ -14,6 +17,16 @@ def test_codes_equal_those_of_kafka_with_their_retry_behaviour() -> None:
 
     codes = [(int(c), c.name, _java(c.retriable), _java(c.refresh_metadata)) for c in ErrorCode.all()]
     assert codes == expected
+
+
+def test_attributes_that_python_gives_a_class_are_not_codes() -> None:
+    """Python 3.13 adds a tuple __static_attributes__, and 3.14 one more: kcli did not start there."""
+    source = Path(error_codes.__file__).read_text()
+    newer = source.replace("    name: str\n", "    name: str\n    __static_attributes__ = ()\n", 1)
+    assert newer != source
+    module: dict[str, Any] = {"__name__": "newer"}
+    exec(newer, module)
+    assert len(module["ErrorCode"].all()) == len(ErrorCode.all())
 
 
 def _java(value: bool) -> str:
