@@ -1,4 +1,4 @@
-"""Progress bar for bounded reads, on stderr, if that is a terminal and the records go elsewhere."""
+"""Progress bar on stderr, if that is a terminal: for bounded reads whose records go elsewhere, and files written."""
 
 from __future__ import annotations
 
@@ -16,15 +16,23 @@ _EVERY_MS = 100.0
 class Progress:
     """A progress bar while entered; the owner calls `tick` as often as it likes.
 
-    `fraction` returns the completed part, `records` the number of printed records. If not `shown`, it does nothing.
+    `fraction` returns the completed part, `records` the number of records printed or stored. If not `shown`, it does
+    nothing.
     """
 
     def __init__(
-        self, env: Environment, *, fraction: Callable[[], float], records: Callable[[], int], shown: bool
+        self,
+        env: Environment,
+        *,
+        fraction: Callable[[], float],
+        records: Callable[[], int],
+        shown: bool,
+        activity: str = "reading",
     ) -> None:
         self._env = env
         self._fraction = fraction
         self._records = records
+        self._activity = activity
         self._started_ms = env.clock.now_ms()
         self._next_ms = self._started_ms + _APPEARS_AFTER_MS if shown else float("inf")
         self._bar: Any = None
@@ -47,7 +55,7 @@ class Progress:
     def _draw(self, now_ms: float) -> None:
         if self._bar is None:
             self._bar = _bar(self._env)
-            self._bar.add_task("reading", total=1.0, rate="")
+            self._bar.add_task(self._activity, total=1.0, rate="")
             self._bar.start()
             self._bar.console.show_cursor()  # a killed process could not show a hidden cursor again
         rate = self._records() / max(now_ms - self._started_ms, 1.0) * 1000

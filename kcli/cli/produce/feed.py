@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import select
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -31,12 +33,13 @@ def feed(
     delimiter: bytes,
     longest_bytes: int,
     wall_ms: Callable[[], int],
+    tick: Callable[[], object] = lambda: None,
 ) -> None:
     """Write the records of all streams, and return when each is stored or failed and counted in `tally`.
 
     A segment of input longer than `longest_bytes` is a failed record. When the input pauses, all records read so far
-    are sent before the next read, because the producer sends nothing during it. Raise KcliError when a stream cannot be
-    opened or read; the records before the error are stored.
+    are sent before the next read, because the producer sends nothing during it. `tick` is called after each chunk.
+    Raise KcliError when a stream cannot be opened or read; the records before the error are stored.
     """
 
     def write(segments: Sequence[bytes]) -> None:
@@ -51,6 +54,7 @@ def feed(
             for chunk in _read_chunks(stream):
                 tally.bytes_read += len(chunk)
                 write(splitter.feed(chunk))
+                tick()
                 if not _is_readable(stream):
                     producer.flush()
             write(splitter.finish())
@@ -72,6 +76,20 @@ def open_inputs(paths: Iterable[str], stdin: BinaryIO) -> Iterator[BinaryIO]:
         else:
             with open(path, "rb") as stream:
                 yield stream
+
+
+def size_of(paths: Iterable[str], stdin: BinaryIO) -> int | None:
+    """Return the bytes that `open_inputs` will read; None if that is unknown, as for a pipe."""
+    total = 0
+    for path in paths:
+        try:
+            status = os.fstat(stdin.fileno()) if path == "-" else os.stat(path)
+        except OSError:
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        total += status.st_size
+    return total
 
 
 def _read_chunks(stream: BinaryIO) -> Iterator[bytes]:

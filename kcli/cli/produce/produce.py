@@ -13,6 +13,7 @@ from kcli.errors import ConfigError
 from kcli.settings import invalid_value
 
 if TYPE_CHECKING:
+    from kcli.cli.output.progress import Progress
     from kcli.cli.produce.feed import Parse, WriteTally
     from kcli.client.config import ProducerConfig
 
@@ -98,18 +99,21 @@ def run(
     with closing(common.connect(config)) as client:
         find_partitions(client, {topic: None if partition is None else [partition]}, common.deadline_ms())
         producer = Producer(config, client)
+        files = file or ["-"]
         try:
-            feed(
-                producer,
-                topic,
-                partition,
-                open_inputs(file or ["-"], env.stdin_bytes),
-                parse,
-                tally,
-                delimiter=between,
-                longest_bytes=config.max_request_size * (1 if input == "raw" else _JSON_EXPANSION),
-                wall_ms=env.clock.wall_ms,
-            )
+            with _progress(env, files, tally) as progress:
+                feed(
+                    producer,
+                    topic,
+                    partition,
+                    open_inputs(files, env.stdin_bytes),
+                    parse,
+                    tally,
+                    delimiter=between,
+                    longest_bytes=config.max_request_size * (1 if input == "raw" else _JSON_EXPANSION),
+                    wall_ms=env.clock.wall_ms,
+                    tick=progress.tick,
+                )
         finally:
             producer.close(flush=False)
             if stats or common.verbose:
@@ -119,6 +123,21 @@ def run(
             if common.output_option is not None:
                 _print_outcomes(env, topic, tally, common.output_option)
     return _status(tally)
+
+
+def _progress(env: Environment, files: list[str], tally: WriteTally) -> Progress:
+    """Return a progress bar by the bytes read, shown if stderr is a terminal and the size of the input is known."""
+    from kcli.cli.output.progress import Progress
+    from kcli.cli.produce.feed import size_of
+
+    total = size_of(files, env.stdin_bytes) if env.stderr_is_terminal else None
+    return Progress(
+        env,
+        fraction=lambda: min(1.0, tally.bytes_read / (total or 1)),
+        records=lambda: tally.stored,
+        shown=bool(total),
+        activity="writing",
+    )
 
 
 def _status(tally: WriteTally) -> int:

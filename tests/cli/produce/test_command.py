@@ -213,6 +213,20 @@ def test_stats_and_verbose_print_a_summary(kafka: Kafka) -> None:
         assert all(" requests over 1 connection, latency " in line for line in rest)
 
 
+def test_a_file_has_a_progress_bar_on_a_terminal(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcli.cli.output.progress._APPEARS_AFTER_MS", 0)
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"x" * 99 + b"\n")
+    shown = run_kcli("produce", "orders", "-b", kafka.broker.address, str(lines), terminal=True)
+    assert shown.status == 0
+    assert "writing" in shown.err
+    assert "100%" in shown.err
+    assert "records/s" in shown.err
+    assert kafka.produce(str(lines)).err == ""
+    piped = run_kcli("produce", "orders", "-b", kafka.broker.address, stdin=b"x\n", terminal=True)
+    assert "writing" not in piped.err
+
+
 def test_throttling_by_quotas_is_reported_once(kafka: Kafka) -> None:
     stored = kafka.broker.answers[ProduceRequest]
 
