@@ -6,6 +6,7 @@ error; the last line of the traceback has class and message.
 
 from __future__ import annotations
 
+import os
 import re
 
 from kcli import errors
@@ -52,6 +53,8 @@ _USER_ERRORS: dict[str, tuple[type[KcliError], str]] = {
         "exclude those columns with --columns, or use another --format",
     ),
     "CODEC_NOT_AVAILABLE": (ConfigError, ""),
+    "UNSUPPORTED_DATATYPE": (ConfigError, ""),
+    "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION": (ConfigError, ""),
     "STREAM_FAILED": (SparkFailed, ""),
 }
 _HINTS = {
@@ -74,6 +77,8 @@ def translate_error(error: BaseException) -> KcliError:
     raised = _kcli_error(text)
     if raised is not None:
         return raised
+    if (missing := _missing_file_system(text)) is not None:
+        return missing
     line = _last_line(text) or type(error).__name__
     for sign, cure in _HINTS.items():
         if sign in text:
@@ -110,14 +115,57 @@ def startup_reason(error: BaseException, jvm_output: str) -> str:
     return _last_line(text) or type(error).__name__
 
 
+_NO_FILE_SYSTEM = re.compile(
+    r'Class org\.apache\.hadoop\.fs\.(?P<package>\w+)\.\w+ not found|No FileSystem for scheme "?(?P<scheme>[\w+.-]+)'
+)
+# Packages of Hadoop's file systems, and the schemes of their addresses.
+_FILE_SYSTEMS = {
+    "s3a": ("s3a://", "hadoop-aws"),
+    "azurebfs": ("abfs:// and abfss://", "hadoop-azure"),
+    "gs": ("gs://", "hadoop-gcp"),
+}
+
+
+def _missing_file_system(text: str) -> ConfigError | None:
+    """Return the error for a file system whose package Spark does not have."""
+    missing = _NO_FILE_SYSTEM.search(text)
+    if missing is None:
+        return None
+    if missing["package"] in _FILE_SYSTEMS:
+        schemes, artifact = _FILE_SYSTEMS[missing["package"]]
+        package = f"org.apache.hadoop:{artifact}:{_hadoop_version()}"
+        return ConfigError(
+            f"Spark needs another package for {schemes} addresses: add it with --conf spark.jars.packages={package}"
+        )
+    scheme = missing["scheme"] or missing["package"]
+    cure = (
+        "use s3a://"
+        if scheme in ("s3", "s3n")
+        else "add its package with --conf spark.jars.packages=GROUP:ARTIFACT:VERSION"
+    )
+    return ConfigError(f"Spark has no file system for {scheme}:// addresses: {cure}")
+
+
+def _hadoop_version() -> str:
+    """Return the version of Hadoop in Spark's jars, which its other packages must have."""
+    from pathlib import Path
+
+    import pyspark
+
+    jars = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent, "jars")
+    names = (re.fullmatch(r"hadoop-client-api-(.+)\.jar", path.name) for path in jars.glob("hadoop-client-api-*.jar"))
+    return next((name[1] for name in names if name), "VERSION")
+
+
 def _kcli_error(text: str) -> KcliError | None:
     """Return the last KcliError in the text of a traceback."""
     raised = _KCLI_ERROR.findall(text)
     if not raised:
         return None
     name, message = raised[-1]
-    if name != "BrokerError":
-        return _ERROR_CLASSES.get(name, SparkFailed)(message)
+    kind = _ERROR_CLASSES.get(name, SparkFailed)
+    if not issubclass(kind, BrokerError):
+        return kind(message)
     code, _, text = message.partition(": ")
     known = next((it for it in ErrorCode.all() if it.name == code), None)
     return SparkFailed(message) if known is None else BrokerError(known, text)

@@ -111,6 +111,11 @@ def test_an_inline_source_and_its_reader_work_without_kcli(tmp_path: Path) -> No
             SparkFailed,
             "5 MB and more (topic=t)",
         ),
+        (
+            "Traceback:\nkcli.errors.TopicAuthorizationError: TOPIC_AUTHORIZATION_FAILED: no (topics=a)\n",
+            BrokerError,
+            "TOPIC_AUTHORIZATION_FAILED: no (topics=a)",
+        ),
         ("Traceback:\nkcli.errors.BrokerError: NOT_KNOWN_YET: new\n", SparkFailed, "NOT_KNOWN_YET: new"),
         ("Traceback:\nsubprocess.TimeoutExpired: the command ran\n", SparkFailed, "TimeoutExpired: the command ran"),
         (
@@ -119,6 +124,34 @@ def test_an_inline_source_and_its_reader_work_without_kcli(tmp_path: Path) -> No
             "Path file:/x already exists. Set mode; use another --to, or --mode append or overwrite",
         ),
         ("Job aborted.\nCaused by: java.lang.OutOfMemoryError: Java heap space", SparkFailed, "spark.driver.memory"),
+        (
+            "An error occurred while calling o65.parquet.\n: java.lang.RuntimeException: "
+            "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found\n\tat x",
+            ConfigError,
+            "Spark needs another package for s3a:// addresses: add it with --conf "
+            "spark.jars.packages=org.apache.hadoop:hadoop-aws:3.",
+        ),
+        (
+            "An error occurred while calling o84.parquet.\n: java.lang.RuntimeException: java.lang."
+            "ClassNotFoundException: Class org.apache.hadoop.fs.azurebfs.SecureAzureBlobFileSystem not found\n\tat x",
+            ConfigError,
+            "org.apache.hadoop:hadoop-azure:3.",
+        ),
+        (
+            'An error occurred.\n: org.apache.hadoop.UnsupportedFileSystemException: No FileSystem for scheme "s3"\n',
+            ConfigError,
+            "Spark has no file system for s3:// addresses: use s3a://",
+        ),
+        (
+            'An error occurred.\n: org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "x"\n',
+            ConfigError,
+            "spark.jars.packages=GROUP:ARTIFACT:VERSION",
+        ),
+        (
+            '[UNSUPPORTED_DATATYPE] Unsupported data type "GEOMETRY(4326)". SQLSTATE: 0A000',
+            ConfigError,
+            'Unsupported data type "GEOMETRY(4326)"',
+        ),
         ("Traceback (most recent call last):\nValueError: odd\n", SparkFailed, "ValueError: odd"),
         (
             "An error occurred while calling o70.count.\n: org.apache.spark.SparkException: Job aborted: "
@@ -159,7 +192,7 @@ def test_kcli_errors_keep_their_exit_status() -> None:
         while kind in nodes and not hasattr(errors, kind):
             kind = nodes[kind][0]
         found = getattr(errors, kind, None)
-        if isinstance(found, type) and issubclass(found, KcliError) and found is not BrokerError:
+        if isinstance(found, type) and issubclass(found, KcliError) and not issubclass(found, BrokerError):
             result = translate_error(RuntimeError(f"Traceback:\nkcli.{nodes[name][1]}.{name}: the reason\n"))
             assert (status_of(result), str(result)) == (status_of(found("")), "the reason"), name
             seen.add(name)

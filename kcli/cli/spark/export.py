@@ -103,6 +103,9 @@ EVERY_S = 5.0
 """Spark's own default is no pause, which polls the brokers continuously."""
 
 
+_REPORT_EVERY_MS = 60_000
+
+
 class ExportOptions(NamedTuple):
     """The options of the command, as given."""
 
@@ -207,10 +210,17 @@ def _stream(job: Job, spark: SparkSession, source: KafkaSource, target: Export, 
     from kcli.spark.pipelines.export import export_stream
 
     last: ExportResult | None = None
+    reported_ms = job.env.clock.now_ms()
 
     def on_progress(now: ExportResult) -> None:
-        nonlocal last
+        nonlocal last, reported_ms
         last = now
+        now_ms = job.env.clock.now_ms()
+        if (
+            not job.env.stderr_is_terminal and now_ms - reported_ms >= _REPORT_EVERY_MS
+        ):  # a terminal has a progress line
+            reported_ms = now_ms
+            job.env.report(f"{now.records:,} records written to {target.to}")
 
     try:
         return export_stream(spark, source, target, every_s=every_s, on_progress=on_progress)

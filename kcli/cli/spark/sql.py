@@ -15,6 +15,7 @@ from kcli.errors import ConfigError
 if TYPE_CHECKING:
     from kcli.cli.environment import Environment
     from kcli.cli.spark.options import Job
+    from kcli.spark.pipelines.result import Result
     from kcli.spark.pipelines.source import KafkaSource
     from kcli.spark.pipelines.sql_text import Relation, Statement
     from kcli.spark.pipelines.survey import Survey
@@ -44,7 +45,8 @@ def run(
     Only the columns that a statement names are read, and only the partitions, offsets and times that its WHERE permits.
     Each statement reads the records present at its start; a temporary view made from topics keeps its offsets.
 
-    A statement without a result prints nothing. With -o FORMAT:FILE, the file has the last result.
+    A statement without a result prints nothing. JSON output is one document: if several statements have a result, its
+    items are the results, with their columns and rows. With -o FORMAT:FILE, the file has the last result.
     """
 
     return run_statements(job, read_statements(env, statement, file), show or None)
@@ -79,21 +81,36 @@ def run_statements(job: Job, statements: Sequence[Statement], max_rows: int | No
     sources = {relation: source_of(job, general, relation) for relation in relations}
     if job.dry_run:
         return _dry_run(job, statements, sources)
-    last = None
+    collected: list[Result] = []
     with session.spark_session(
         job.env, job.common, job.cluster, preflight=lambda: _single_survey(statements, sources)
     ) as spark:
-        for result in sql.run(spark, statements, sources.__getitem__, max_rows=max_rows):
-            last = result
-            if job.output_file is None:
-                show_result(job, "spark.sql", result.result)
-                if result.more:
+        try:
+            for result in sql.run(spark, statements, sources.__getitem__, max_rows=max_rows):
+                collected.append(result.result)
+                if job.output_file is None and job.output != "json":
+                    show_result(job, "spark.sql", result.result)
+                if result.more and job.output_file is None:
                     job.env.report(f"first {max_rows:,} rows shown; use --show N for more")
-        if last is not None and job.output_file is not None:
-            show_result(job, "spark.sql", last.result)
-            if last.more:
+        finally:
+            if collected and job.output_file is None and job.output == "json":
+                show_result(job, "spark.sql", _joined(collected))
+        if collected and job.output_file is not None:
+            show_result(job, "spark.sql", collected[-1])
+            if result.more:
                 job.env.report(f"first {max_rows:,} rows written; use --show N for more")
     return exit_status.DONE
+
+
+def _joined(results: Sequence[Result]) -> Result:
+    """Return the results as one: a single one unchanged, several as a row each, because JSON output is one document."""
+    from kcli.spark.pipelines.result import Result
+
+    if len(results) == 1:
+        return results[0]
+    columns = ["result", "columns", "rows"]
+    numbered = enumerate(results, start=1)
+    return Result(columns, [dict(zip(columns, (n, it.columns, it.rows), strict=True)) for n, it in numbered])
 
 
 def source_of(job: Job, general: KafkaSource, relation: Relation) -> KafkaSource:

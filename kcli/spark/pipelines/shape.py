@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError
 from kcli.spark.record_schema import ALL, CONNECTOR, HEADERS, project
+from kcli.text import closest_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -35,6 +36,15 @@ _NAME_OR_TYPE = re.compile(
     r"`(?:[^`]|``)*`|\w+:|\b(?:(?P<object>OBJECT)(?=<[^>])|(?P<decimal>DECIMAL\(\d+,\s*\d+\))|(?P<other>(?:VARIANT|VOID)\b|OBJECT<>))"
 )
 _DDL = {"object": "STRUCT", "decimal": "DOUBLE", "other": "STRING"}
+
+
+#: The names of Spark's types without fields. Source: "Data Types" in Spark's SQL reference.
+_TYPES = {
+    *("boolean", "byte", "tinyint", "short", "smallint", "int", "integer", "long", "bigint", "float", "real", "double"),
+    *("decimal", "dec", "numeric", "string", "char", "character", "varchar", "binary", "date", "time", "timestamp"),
+    *("timestamp_ntz", "timestamp_ltz", "interval", "variant", "void", "geometry", "geography"),
+}
+_DDL_TOKEN = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\w+|\S")
 
 
 class Shape(NamedTuple):
@@ -75,11 +85,83 @@ def parse_shape(form: str, columns: str | None, value: str | None, partition_by:
         raise ConfigError(
             f"--value: {value!r} is not valid; use raw, string, json, or json:DDL like 'json:id BIGINT, name STRING'"
         )
+    if schema:
+        check_ddl(schema)
     if kind == "json" and form in FLAT:
         raise ConfigError(f"--value json: the format {form} has no nested columns; use another --format")
     if form == "text" and names != ("value",):
         raise ConfigError("--format text has a single column; use --columns value")
     return Shape(form, names, kind, schema.strip() or None, by)
+
+
+def check_ddl(schema: str) -> None:
+    """Raise ConfigError for a schema with an unknown type or without balanced brackets, before Spark starts.
+
+    What follows a type (NOT NULL, COMMENT, COLLATE) is left to Spark.
+    """
+    tokens = _DDL_TOKEN.findall(_fields(schema))
+    at = _check_fields(schema, tokens, 0)
+    if at < len(tokens):
+        raise _invalid_ddl(schema, tokens, at)
+
+
+def _check_fields(schema: str, tokens: Sequence[str], at: int) -> int:
+    """Check `name type, name: type` from a token on; return the index after them."""
+    while True:
+        if not re.fullmatch(r"\w+|`.*`", _token(tokens, at), re.DOTALL):
+            raise _invalid_ddl(schema, tokens, at)
+        at += 1 + (_token(tokens, at + 1) == ":")
+        at = _check_type(schema, tokens, at)
+        if _token(tokens, at) != ",":
+            return at
+        at += 1
+
+
+def _check_type(schema: str, tokens: Sequence[str], at: int) -> int:
+    """Check a type, and skip what follows it up to a comma or bracket."""
+    name = _token(tokens, at).lower()
+    if name in ("array", "map", "struct"):
+        at = _check_elements(schema, tokens, name, at)
+    elif name in _TYPES:
+        at += 1
+    else:
+        raise _invalid_ddl(schema, tokens, at)
+    while re.match(r"[\w'\"(]", _token(tokens, at)):
+        at = tokens.index(")", at) + 1 if tokens[at] == "(" and ")" in tokens[at:] else at + 1
+    return at
+
+
+def _check_elements(schema: str, tokens: Sequence[str], name: str, at: int) -> int:
+    if _token(tokens, at + 1) != "<":
+        raise _invalid_ddl(schema, tokens, at + 1)
+    at += 2
+    if name == "struct":
+        at = at if _token(tokens, at) == ">" else _check_fields(schema, tokens, at)
+    else:
+        at = _check_type(schema, tokens, at)
+        if name == "map":
+            if _token(tokens, at) != ",":
+                raise _invalid_ddl(schema, tokens, at)
+            at = _check_type(schema, tokens, at + 1)
+    if _token(tokens, at) != ">":
+        raise _invalid_ddl(schema, tokens, at)
+    return at + 1
+
+
+def _token(tokens: Sequence[str], at: int) -> str:
+    return tokens[at] if at < len(tokens) else ""
+
+
+def _invalid_ddl(schema: str, tokens: Sequence[str], at: int) -> ConfigError:
+    token = _token(tokens, at)
+    if not token:
+        problem = "it ends too early"
+    elif re.fullmatch(r"\w+", token):
+        close = closest_name(token, (*_TYPES, "array", "map", "struct"))
+        problem = f"{token!r} is not a type{f'; did you mean {close.upper()}?' if close else ''}"
+    else:
+        problem = f"{token!r} is not expected there"
+    return ConfigError(f"--value json: {schema.strip()!r} is not valid: {problem}")
 
 
 def columns_to_read(shape: Shape, where: str | None) -> list[str]:

@@ -7,15 +7,20 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from kcli.cli.spark.export import ExportOptions, parse_export
+from kcli.cli.spark.export import ExportOptions, _stream, parse_export
 from kcli.cli.spark.options import end_options, start_options
+from kcli.clock import ManualClock
 from kcli.errors import ConfigError
 from kcli.spark.java import check_java, major_version
-from tests.cli.fake import run_kcli
+from kcli.spark.pipelines.export import ExportResult
+from tests.cli.fake import FakeEnvironment, run_kcli
 from tests.real_kafka import Kafka
 from tests.test_startup import heavy, imported_by
 
@@ -25,7 +30,7 @@ NOW_MS = 1_700_000_000_000
 def test_a_dry_run_shows_ranges_tasks_and_options_without_importing_pyspark(our_kafka: Kafka) -> None:
     topic = our_kafka.new_topic(partitions=2)
     words = ["spark", "export", topic, "--to", "x", "--dry-run", "-b", our_kafka.bootstrap_servers]
-    words += ["-X", "ssl.key.password=y"]
+    words += ["-X", "my.password=y"]
     assert not heavy(imported_by(*words)) & {"pyspark", "pyarrow", "rich", "concurrent", "multiprocessing"}
     started = time.process_time()
     done = run_kcli(*words)
@@ -34,7 +39,7 @@ def test_a_dry_run_shows_ranges_tasks_and_options_without_importing_pyspark(our_
     assert done.text.splitlines()[0].split() == ["TOPIC", "PARTITION", "START", "END", "RECORDS-AT-MOST", "TASKS"]
     assert [line.split() for line in done.text.splitlines()[1:]] == [[topic, str(p), *"0000"] for p in (0, 1)]
     assert "0 tasks, at most 0 records; nothing was read" in done.err
-    assert "ssl.key.password=[hidden]" in done.err
+    assert "my.password=[hidden]" in done.err
     assert "startingOffsets=earliest" in done.err
 
 
@@ -165,6 +170,7 @@ def test_an_unknown_topic_is_reported_before_spark_starts(our_kafka: Kafka) -> N
         (["orders", "--to", "x", "--columns", "kye"], "did you mean key?"),
         (["orders", "--to", "x", "--partition-by", "day"], "day"),
         (["orders", "--to", "x", "--value", "avro"], "use raw, string, json"),
+        (["orders", "--to", "x", "--value", "json:id BIGNUM"], "'BIGNUM' is not a type; did you mean BIGINT?"),
         (["orders", "--to", "x", "--value", "json", "--once"], "require --value json:DDL"),
         (["orders", "--to", "x", "--value", "json:a INT", "--format", "csv"], "no nested columns"),
         (["orders", "--to", "x", "--from", "yesterday"], "use earliest"),
@@ -181,6 +187,25 @@ def test_usage_errors_are_one_line_with_exit_status_2(words: list[str], message:
     done = run_kcli("spark", "export", *words, "-b", "127.0.0.1:1")
     assert message in done.err
     assert (done.status, done.err.count("\n"), done.text) == (2, 1, "")
+
+
+def test_a_following_export_without_a_terminal_reports_a_line_each_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+
+    def export_stream(*_: object, on_progress: Callable[[ExportResult], None], **__: object) -> ExportResult:
+        for second in range(150):
+            clock.advance(1000)
+            on_progress(ExportResult(second + 1, 1))
+        return ExportResult(150, 1)
+
+    monkeypatch.setattr("kcli.spark.pipelines.export.export_stream", export_stream)
+    target = parse_export(ExportOptions("lake"))
+    for terminal in (False, True):
+        env = FakeEnvironment(clock=clock, terminal=terminal)
+        job: Any = SimpleNamespace(env=env)
+        _stream(job, None, None, target, 5.0)  # type: ignore[arg-type]
+        lines = env.result(0).err.splitlines()
+        assert lines == ([] if terminal else ["60 records written to lake", "120 records written to lake"])
 
 
 @pytest.mark.parametrize(("given", "meant"), [("JSON", ("json", "string")), ("Delta", ("Delta", "raw"))])

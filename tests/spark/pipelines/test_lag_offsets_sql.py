@@ -30,9 +30,10 @@ from kcli.spark.pipelines.group_offsets import LAG_COLUMNS, Snapshot, difference
 from kcli.spark.pipelines.lag_grid import Commits, Log, ends_at, lag_rows
 from kcli.spark.pipelines.lag_history import make_grid
 from kcli.spark.pipelines.lag_tasks import Grid, reduce_batches, reduce_commits
+from kcli.spark.pipelines.result import Result as Answer
 from kcli.spark.pipelines.result import collect
 from kcli.spark.pipelines.source import unseen_topics
-from kcli.spark.pipelines.sql import columns_of, find_tables
+from kcli.spark.pipelines.sql import StatementResult, columns_of, find_tables
 from kcli.spark.pipelines.sql_text import Relation, replace_relations, split_statements
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.cli.fake import Result, run_kcli
@@ -324,6 +325,26 @@ def test_an_empty_snapshot_does_not_replace_a_file(
 
 
 # --- sql
+
+
+@pytest.mark.parametrize(
+    ("results", "items"),
+    [
+        ([Answer(["n"], [{"n": 1}, {"n": 2}])], [{"n": 1}, {"n": 2}]),
+        (
+            [Answer(["n"], [{"n": 1}]), Answer(["m"], [])],
+            [{"result": 1, "columns": ["n"], "rows": [{"n": 1}]}, {"result": 2, "columns": ["m"], "rows": []}],
+        ),
+    ],
+)
+def test_json_output_of_several_statements_is_one_document(
+    monkeypatch: pytest.MonkeyPatch, results: list[Answer], items: list[dict[str, Any]]
+) -> None:
+    monkeypatch.setattr("kcli.cli.spark.session.spark_session", lambda *_, **__: nullcontext())
+    monkeypatch.setattr("kcli.spark.pipelines.sql.run", lambda *_, **__: [StatementResult(it, False) for it in results])
+    done = run_kcli("spark", "sql", "SELECT 1; SELECT 2", "--output", "json")
+    assert (done.status, done.err) == (0, "")
+    assert json.loads(done.text) == {"kcli": 1, "kind": "spark.sql", "items": items}
 
 
 def test_scripts_are_split_at_semicolons() -> None:
