@@ -114,7 +114,7 @@ def _print_records(
     follow: FollowReports,
 ) -> StopReason:
     """Write everything that goes to standard output, and return the reason for the end."""
-    printer = BatchPrinter(options.renderer, sink, committer)
+    printer = BatchPrinter(options.renderer, sink, committer, printed)
 
     def after_poll() -> None:
         committer.finish_batches(printed.first_unprinted)
@@ -147,13 +147,14 @@ def _print_records(
 class BatchPrinter:
     """Renders and writes batches, and reports the written records to the committer.
 
-    Of a failed batch it reports the complete rows.
+    Of a failed batch it reports the complete rows, and counts them as printed.
     """
 
-    def __init__(self, renderer: Renderer, sink: Sink, committer: Committer) -> None:
+    def __init__(self, renderer: Renderer, sink: Sink, committer: Committer, printed: PrintedRecords) -> None:
         self._renderer = renderer
         self._sink = sink
         self._committer = committer
+        self._printed = printed
         self._batch: tuple[TopicPartition, RecordColumns] | None = None
 
     def render(self, tp: TopicPartition, columns: RecordColumns) -> Output:
@@ -173,6 +174,7 @@ class BatchPrinter:
         except OSError:
             rows = complete_rows(self._renderer.render, tp, columns, self._sink.written - before, len(data))
             self._committer.hold(tp, int(columns.offsets[rows]))
+            self._printed.add(tp, columns.take(slice(0, rows)))
             raise
         self._committer.written(tp)
 

@@ -175,6 +175,7 @@ class FollowReports:
         self._report = reporter(env, prefix, quiet=options.quiet)
         self._followed = followed
         self._printed = printed
+        self._limits = options.limits
         self._reached: set[TopicPartition] = set()
         self._reported: set[TopicPartition] = set()
         self._next_ms = 0.0
@@ -191,6 +192,8 @@ class FollowReports:
             self._report(f"{self._printed.total.records} records printed{self._end_text()}")
 
     def _report_end(self) -> None:
+        if self._limits.is_reached(self._printed.total.records):
+            return  # records after the limit were read, but not printed
         followed = self._followed()
         self._reached.update(tp for tp, at_end in followed.items() if at_end)
         new = followed.keys() - self._reported

@@ -45,6 +45,10 @@ class Limits(NamedTuple):
     max_records: int | None = None
     idle_ms: float | None = None
 
+    def is_reached(self, records: int) -> bool:
+        """True if this number of printed records is the limit."""
+        return self.max_records is not None and records >= self.max_records
+
 
 UNLIMITED = Limits()
 
@@ -71,7 +75,7 @@ def print_records(
     while not source.done:
         if interrupt.requested:
             return StopReason.INTERRUPTED
-        if limits.max_records is not None and printed.total.records >= limits.max_records:
+        if limits.is_reached(printed.total.records):
             return StopReason.RECORD_LIMIT
         batches = _poll(source, _poll_ms(limits, clock.now_ms() - idle_since))
         for tp, columns in batches:

@@ -315,6 +315,7 @@ def test_records_written_completely_before_a_full_disk_or_a_closed_pipe_are_comm
     assert run.consumer.closed
     assert run.committed.get(P0, 0) == expected
     assert run.committed.get(P1, 0) == 0
+    assert table_of(run)[0] == ["orders", "0", "-", *[str(expected)] * 3]
 
 
 class _Stream:

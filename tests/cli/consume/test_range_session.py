@@ -205,6 +205,15 @@ def test_a_followed_topic_reports_its_end_before_the_read_stops() -> None:
     assert (status, out, err) == (0, b"abc", "kcli: reached the end of t 0; waiting for new records\n")
 
 
+@pytest.mark.parametrize("most", [2, 3])
+def test_a_read_that_has_reached_its_limit_does_not_wait_for_new_records(most: int) -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a", "b", "c")
+    options = {"limits": Limits(max_records=most)}
+    status, out, err = read_all(cluster, ReadRange(EARLIEST), str.encode, **options)
+    assert (status, out.decode().split(","), err) == (0, ["a", "b", "c"][:most], "")
+
+
 def test_notes_are_reported_first_and_not_with_quiet() -> None:
     nothing = ReadRange(LATEST, LATEST)
     assert read_all(three_batches(), nothing, str.encode, notes=["-e"]).err.startswith("kcli: -e\n")
