@@ -281,14 +281,30 @@ def test_a_closed_pipe_is_a_quiet_success(hourly: str, any_kafka: Kafka) -> None
     process.stderr.close()
 
 
-def test_a_terminal_sees_no_control_characters(mixed: str, any_kafka: Kafka) -> None:
+def on_terminal(kafka: Kafka, topic: str, *options: str, until: bytes, **environ: str) -> bytes:
+    """Return what a run of kcli shows on a terminal."""
     primary, secondary = pty.openpty()
-    command = [*KCLI, "consume", mixed, "-o", "4:6", "-q", "-b", any_kafka.bootstrap_servers]
-    with subprocess.Popen(command, stdout=secondary, stderr=subprocess.PIPE, cwd=ROOT) as process:
+    command = [*KCLI, "consume", topic, *options, "-q", "-b", kafka.bootstrap_servers]
+    variables = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    with subprocess.Popen(
+        command, stdout=secondary, stderr=subprocess.PIPE, cwd=ROOT, env={**variables, "TERM": "xterm", **environ}
+    ) as process:
         os.close(secondary)
         shown = b""
-        while b"lines" not in shown:
+        while until not in shown:
             shown += os.read(primary, 1000)
         assert process.wait(30) == 0
     os.close(primary)
+    return shown
+
+
+def test_a_terminal_sees_no_control_characters(mixed: str, any_kafka: Kafka) -> None:
+    shown = on_terminal(any_kafka, mixed, "-o", "4:6", until=b"lines")
     assert shown == "ü\\xff\\x1b[2J\r\ntwo\\nlines\r\n".encode()
+
+
+def test_matches_are_coloured_on_a_terminal(mixed: str, any_kafka: Kafka) -> None:
+    options = ("-o", "start:end", "--grep", "wo\\nlin")
+    assert on_terminal(any_kafka, mixed, *options, until=b"es") == b"t\x1b[1;31mwo\\nlin\x1b[0mes\r\n"
+    assert on_terminal(any_kafka, mixed, *options, until=b"es", NO_COLOR="1") == b"two\\nlines\r\n"
+    assert consume(any_kafka, mixed, *options).out == b"two\nlines\n"

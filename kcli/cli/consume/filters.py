@@ -28,6 +28,12 @@ class Filters(NamedTuple):
     headers: tuple[tuple[str, re.Pattern[bytes]], ...] = ()
     invert: bool = False
 
+    @property
+    def highlights(self) -> dict[str, re.Pattern[bytes]]:
+        """The expressions that the printed keys and values match, by field."""
+        patterns = {"value": self.value, "key": self.key}
+        return {name: it for name, it in patterns.items() if it is not None and not self.invert}
+
 
 def compile_filters(grep: str | None, key: str | None, headers: Sequence[str], *, invert: bool) -> Filters | None:
     """Return the filters of the options; None if there are none. Raise ConfigError for an invalid expression."""

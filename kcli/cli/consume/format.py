@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.cli.options import naming
@@ -115,10 +115,14 @@ Encode = Callable[[bytes], bytes]
 
 
 class TextStyle(NamedTuple):
-    """The text for null, and the function that escapes bytes for a terminal (None: unchanged)."""
+    """The text for null, and the function that escapes bytes for a terminal (None: unchanged).
+
+    `safe_fields` has the functions for fields whose matches are highlighted.
+    """
 
     null: bytes = b""
     safe: Encode | None = None
+    safe_fields: Mapping[str, Encode] = {}
 
 
 def constant_text(field: Field, tp: TopicPartition) -> bytes | None:
@@ -143,7 +147,8 @@ def field_texts(field: Field, columns: RecordColumns, text_style: TextStyle) -> 
         return [format_timestamp(ms).encode() for ms in columns.timestamps_ms.tolist()]
     if field.name == "headers":
         return [_headers_text(columns, index, text_style) for index in range(len(columns))]
-    encode = {"hex": _hex, "base64": b64encode, "": text_style.safe}[field.style]
+    safe = text_style.safe_fields.get(field.name, text_style.safe)
+    encode = {"hex": _hex, "base64": b64encode, "": safe}[field.style]
     return _encoded(columns.values() if field.name == "value" else columns.keys(), encode, text_style.null)
 
 

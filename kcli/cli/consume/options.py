@@ -24,7 +24,7 @@ from kcli.text import DATE, DURATION_STEP, TIME, TIME_SHAPES, parse_time
 
 if TYPE_CHECKING:
     from kcli.cli.consume.format import FormatPart
-    from kcli.cli.consume.renderer import Renderer
+    from kcli.cli.consume.renderer import Highlights, Renderer
 
 SHAPES = "start, end, 100, +100, -100, 100:200, :end, @TIME, @TIME:TIME"
 
@@ -283,7 +283,7 @@ def _reset(offsets: Sequence[str]) -> str:
 
 
 class RenderOptions(NamedTuple):
-    """The options for printing records, as given."""
+    """The options for printing records, as given. `highlights`: expressions whose matches have a colour, by field."""
 
     output: str | None = None
     format: str | None = None
@@ -291,6 +291,7 @@ class RenderOptions(NamedTuple):
     key_delimiter: str | None = None
     null: str | None = None
     terminal: bool = False
+    highlights: Highlights = {}
 
 
 def make_renderer(options: RenderOptions) -> Renderer:
@@ -299,7 +300,7 @@ def make_renderer(options: RenderOptions) -> Renderer:
     if parts is not None:
         from kcli.cli.consume.render_text import text_renderer
 
-        return text_renderer(parts, null=options.null, terminal=options.terminal)
+        return text_renderer(parts, null=options.null, terminal=options.terminal, highlights=options.highlights)
     if options.output in ("json", "jsonl"):
         from kcli.cli.consume.render_json import json_renderer
 
@@ -307,7 +308,7 @@ def make_renderer(options: RenderOptions) -> Renderer:
     from kcli.cli.consume.render_tables import separated_renderer, table_renderer
 
     if options.output == "table":
-        return table_renderer()
+        return table_renderer(options.highlights)
     return separated_renderer(tabs=options.output == "tsv", terminal=options.terminal)
 
 

@@ -13,8 +13,9 @@ import json
 from typing import TYPE_CHECKING
 
 from kcli.cli.consume.render_json import header_objects, text_and_encoding
-from kcli.cli.consume.renderer import Renderer
-from kcli.cli.output.escapes import visible, visible_bytes
+from kcli.cli.consume.renderer import NO_HIGHLIGHTS, Highlights, Renderer
+from kcli.cli.output.escapes import highlighted_bytes, visible, visible_bytes
+from kcli.cli.output.report import display_width
 from kcli.text import format_timestamp
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _tsv(rows: list[list[str]]) -> str:
     return "".join("\t".join(row) + "\n" for row in rows)
 
 
-def table_renderer() -> Renderer:
+def table_renderer(highlights: Highlights = NO_HIGHLIGHTS) -> Renderer:
     """Return the renderer of `--output table`: columns have the width of the first batch, and widen for wider rows.
 
     Control characters are always escaped: a line break would break the table.
@@ -85,18 +86,26 @@ def table_renderer() -> Renderer:
         nonlocal started
         lines = []
         for start in range(0, len(columns), _ROWS):
-            rows = [] if started else [list(HEADINGS)]
-            rows += _shown_rows(tp, columns.take(slice(start, start + _ROWS)))
-            started = True
+            rows = _shown_rows(tp, columns.take(slice(start, start + _ROWS)))
             for row in rows:
-                widths[:] = map(max, widths, map(len, row))
-            lines += ["  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in rows]
+                widths[:] = map(max, widths, map(display_width, row))
+            lines += [] if started else [_line(list(HEADINGS), widths, NO_HIGHLIGHTS)]
+            lines += [_line(row, widths, highlights) for row in rows]
+            started = True
         return "".join(lines).encode()
 
     def end(coverage: object) -> bytes:
         return b"" if started else "  ".join(HEADINGS).encode() + b"\n"
 
     return Renderer(render, end=end)
+
+
+def _line(row: list[str], widths: list[int], highlights: Highlights) -> str:
+    spaces = [" " * (width - display_width(text)) for text, width in zip(row, widths, strict=True)]
+    for name, pattern in highlights.items():
+        column = HEADINGS.index(name.upper())
+        row[column] = highlighted_bytes(row[column].encode(), pattern).decode()
+    return "  ".join(map(str.__add__, row, spaces)).rstrip() + "\n"
 
 
 def _shown_rows(tp: TopicPartition, columns: RecordColumns) -> list[list[str]]:

@@ -9,12 +9,13 @@ seven times as fast as slices (`python -m tests.bench.join_values`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from kcli.cli.consume.format import Field, FormatPart, TextStyle, constant_text, field_texts
-from kcli.cli.consume.renderer import Output, Renderer
-from kcli.cli.output.escapes import visible_bytes
+from kcli.cli.consume.renderer import NO_HIGHLIGHTS, Highlights, Output, Renderer
+from kcli.cli.output.escapes import highlighted_bytes, visible_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,9 +31,13 @@ _ROWS = 8192
 """Records that are converted to lists at a time, to bound memory."""
 
 
-def text_renderer(parts: list[FormatPart], *, null: str | None = None, terminal: bool = False) -> Renderer:
+def text_renderer(
+    parts: list[FormatPart], *, null: str | None = None, terminal: bool = False, highlights: Highlights = NO_HIGHLIGHTS
+) -> Renderer:
     """Return a renderer of `parts`. `null`: the text for null keys and values. `terminal`: escape control bytes."""
-    text_style = TextStyle((null or "").encode("utf-8", "surrogateescape"), visible_bytes if terminal else None)
+    safe_fields = {name: partial(highlighted_bytes, pattern=pattern) for name, pattern in highlights.items()}
+    null_text = (null or "").encode("utf-8", "surrogateescape")
+    text_style = TextStyle(null_text, visible_bytes if terminal else None, safe_fields)
 
     def render(tp: TopicPartition, columns: RecordColumns) -> Output:
         batch_parts = [constant_part(tp, part) for part in parts]

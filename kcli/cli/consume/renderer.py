@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
+    import re
+
     from kcli.protocol.records.columns import RecordColumns
     from kcli.structs import TopicPartition
 
 Output: TypeAlias = "bytes | memoryview"
 RenderBatch: TypeAlias = "Callable[[TopicPartition, RecordColumns], Output]"
+
+
+#: The expressions whose matches are shown in colour, by field: value, key.
+Highlights: TypeAlias = "Mapping[str, re.Pattern[bytes]]"
+NO_HIGHLIGHTS: Highlights = {}
 
 
 class Renderer(NamedTuple):

@@ -123,8 +123,9 @@ def run(
 
     --output prints records as jsonl, json (one document), csv, tsv or a table. A null is nothing in raw output, NULL in
     %h as in kcat, null in JSON, and "-" in tables; csv and tsv have columns that tell it from "". Control characters
-    are escaped on a terminal; other output has the exact bytes. --timeout limits the start, and the time that a bounded
-    read waits for a record. REGEX is a Python expression over bytes. Exit status 5: a range was not read completely.
+    are escaped on a terminal, and matches of --grep and --key are red there; other output has the exact bytes.
+    --timeout limits the start, and the time that a bounded read waits for a record. REGEX is a Python expression over
+    bytes. Exit status 5: a range was not read completely.
 
     --group joins GROUP and reads the assigned partitions from the committed offsets; -o start or -o end applies to
     partitions without one. Only printed records are committed: every auto.commit.interval.ms, before partitions are
@@ -157,10 +158,12 @@ def run(
     raw_options = (format, key_delimiter, null, None if delimiter == "\\n" else delimiter)
     is_raw = any(option is not None for option in raw_options)  # which takes precedence over KCLI_OUTPUT
     output = common.output_option if is_raw else common.output
-    terminal = env.stdout_is_terminal
+    filters = compile_filters(grep, key, header or (), invert=invert)
+    highlights = filters.highlights if filters is not None and env.colour else {}
+    rendering = RenderOptions(output, format, delimiter, key_delimiter, null, env.stdout_is_terminal, highlights)
     printing = PrintOptions(
-        make_renderer(RenderOptions(output, format, delimiter, key_delimiter, null, terminal=terminal)),
-        compile_filters(grep, key, header or (), invert=invert),
+        make_renderer(rendering),
+        filters,
         Limits(max_messages, _idle_ms(idle_timeout)),
         stats,
         quiet,

@@ -50,6 +50,26 @@ def visible_bytes(data: bytes) -> bytes:
     return visible(data.decode("utf-8", "backslashreplace")).encode()
 
 
+def highlighted_bytes(data: bytes, pattern: re.Pattern[bytes]) -> bytes:
+    """Escape as `visible_bytes` does, and show the matches of the pattern in bold red, as grep does.
+
+    A match that begins or ends inside a character of UTF-8 is extended to the whole character.
+    """
+    parts: list[bytes] = []
+    done = 0
+    for match in pattern.finditer(data):
+        start, end = match.span()
+        while start > done and data[start] & 0xC0 == 0x80:
+            start -= 1
+        while end < len(data) and data[end] & 0xC0 == 0x80:
+            end += 1
+        if match[0] and end > done:
+            start = max(start, done)
+            parts += visible_bytes(data[done:start]), b"\x1b[1;31m", visible_bytes(data[start:end]), b"\x1b[0m"
+            done = end
+    return b"".join([*parts, visible_bytes(data[done:])])
+
+
 def _shown(match: re.Match[str]) -> str:
     char = match[0]
     return _SHORT.get(char) or (f"\\x{ord(char):02x}" if ord(char) < 0x80 else f"\\u{ord(char):04x}")

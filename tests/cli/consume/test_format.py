@@ -5,7 +5,7 @@ import re
 import pytest
 
 from kcli.cli.consume.format import VERBS, Field, compile_format, raw_format
-from kcli.cli.output.escapes import unescape, visible, visible_bytes, visible_json
+from kcli.cli.output.escapes import highlighted_bytes, unescape, visible, visible_bytes, visible_json
 from kcli.errors import ConfigError
 
 
@@ -87,3 +87,21 @@ def test_control_bytes_are_escaped(data, shown):
 
 def test_escaped_json_is_valid_json() -> None:
     assert visible_json('{"a": "\x7f\u009b\u202e"}\n{}') == '{"a": "\\u007f\\u009b\\u202e"}\n{}'
+
+
+@pytest.mark.parametrize(
+    ("data", "pattern", "shown"),
+    [
+        (b"a refund, a refund", b"refund", "a <refund>, a <refund>"),
+        (b"none", b"refund", "none"),
+        (b"aaa", b"a*", "<aaa>"),
+        (b"\x1b[2J!", rb"\[2", "\\x1b<[2>J!"),
+        ("zażółć".encode(), b"\xbc", "za<ż>ółć"),  # the second byte of a character
+        ("ü".encode(), b".", "<ü>"),
+        (b"\xff\xfe", b"\xfe", "\\xff<\\xfe>"),
+        (b"", b"x*", ""),
+    ],
+)
+def test_matches_are_highlighted_as_whole_characters(data: bytes, pattern: bytes, shown: str) -> None:
+    text = highlighted_bytes(data, re.compile(pattern)).decode()
+    assert text.replace("\x1b[1;31m", "<").replace("\x1b[0m", ">") == shown

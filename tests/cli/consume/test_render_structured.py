@@ -4,6 +4,7 @@ import base64
 import csv
 import io
 import json
+import re
 from typing import Any
 
 import pytest
@@ -148,4 +149,15 @@ def test_in_a_table_each_null_and_absent_headers_are_a_minus_sign() -> None:
         ["KEY", "VALUE", "HEADERS"],
         ["k", "v", "h=-,e="],
         ["-", "-", "-"],
+    ]
+
+
+def test_a_table_counts_terminal_cells_and_colours_matches_without_shifting_columns() -> None:
+    rows = columns(record("東京VALUE".encode(), b"k1"), record(b"VALUE", b"key2"))
+    renderer = make_renderer(RenderOptions("table", highlights={"value": re.compile(b"VALUE")}))
+    table = whole(renderer, rows).decode().splitlines()
+    assert [line[51:] for line in table] == [
+        "  KEY   VALUE      HEADERS",
+        "  k1    東京\x1b[1;31mVALUE\x1b[0m  -",
+        "  key2  \x1b[1;31mVALUE\x1b[0m      -",
     ]

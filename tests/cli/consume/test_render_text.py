@@ -2,6 +2,7 @@
 
 import pytest
 
+from kcli.cli.consume.filters import compile_filters
 from kcli.cli.consume.format import compile_format, raw_format
 from kcli.cli.consume.options import RenderOptions, make_renderer
 from kcli.cli.consume.render_text import text_renderer
@@ -47,6 +48,17 @@ def test_a_text_for_nulls_distinguishes_them_from_empty_values() -> None:
 def test_control_bytes_are_escaped_on_a_terminal_but_not_the_delimiter() -> None:
     assert raw(key_delimiter=r"\t", terminal=True) == "k1\tv1\nk2\t\n\tv3\n\t\n\\x00k\tü\\xff\\x1b\n".encode()
     assert formatted(r"\x1b[1m%h\x1b[0m ", terminal=True).startswith(b"\x1b[1ma=1,b=NULL,a=\\x00\\xff,e=\x1b[0m ")
+
+
+def test_matches_of_filters_are_coloured_in_keys_and_values() -> None:
+    filters = compile_filters("v", "k", (), invert=False)
+    assert filters is not None
+    lines = formatted(r"%k=%s %{value:hex}\n", terminal=True, highlights=filters.highlights).split(b"\n")
+    assert lines[0] == b"\x1b[1;31mk\x1b[0m1=\x1b[1;31mv\x1b[0m1 7631"
+    assert lines[1] == b"\x1b[1;31mk\x1b[0m2= "
+    inverted = compile_filters("v", None, (), invert=True)
+    assert inverted is not None
+    assert inverted.highlights == {}
 
 
 @pytest.mark.parametrize(
