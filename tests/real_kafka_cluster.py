@@ -31,15 +31,27 @@ class BrokerOnly(KafkaNode):
 
 
 class KafkaCluster(Kafka):
-    """A cluster; `nodes` by number. Node 1 is also the controller, and coordinates all groups."""
+    """A cluster; `nodes` by number. Node 1 is also the controller."""
 
-    def __init__(self, folder: Path, jars: Path, count: int = 2, settings: dict[str, str] | None = None) -> None:
-        """`settings` apply to every node."""
+    def __init__(
+        self,
+        folder: Path,
+        jars: Path,
+        count: int = 2,
+        settings: dict[str, str] | None = None,
+        coordinators: list[list[int]] | None = None,
+    ) -> None:
+        """`settings` apply to every node.
+
+        `coordinators` are the replicas of each partition of __consumer_offsets; by default node 1 coordinates all
+        groups.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         first = KafkaNode(folder / "node-1", jars, settings={"broker.rack": "rack-1", **(settings or {})})
         super().__init__(first.bootstrap_servers, jars, first.version)
         controller = f"127.0.0.1:{first.ports['CONTROLLER']}"
         self.folder = folder
+        self.coordinators = coordinators or [[1]] * 4
         self.nodes: dict[int, KafkaNode] = {1: first}
         self.nodes.update(
             {n: BrokerOnly(folder / f"node-{n}", jars, n, controller, settings or {}) for n in range(2, count + 1)}
@@ -53,7 +65,7 @@ class KafkaCluster(Kafka):
             node.launch()
         for node in self.nodes.values():
             node.wait_until_ready()
-        self.create_placed_topic("__consumer_offsets", [[1]] * 4, cleanup_policy="compact")
+        self.create_placed_topic("__consumer_offsets", self.coordinators, cleanup_policy="compact")
 
     def create_placed_topic(self, name: str, placement: list[list[int]], **configs: str) -> str:
         """Create a topic whose partitions have their replicas on these nodes."""
