@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,10 @@ def _shares_spark(nodeid: str) -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print what passed tests recorded for the summary, for example how many cases they tried."""
+    """Print why tests were skipped, and what passed tests recorded for the summary, such as a number of cases."""
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.getreports("skipped"))
+    for reason, number in reasons.most_common():
+        terminalreporter.write_line(f"{reason} ({number})")
     for report in terminalreporter.getreports("passed"):
         for name, value in report.user_properties:
             if name == SUMMARY:
