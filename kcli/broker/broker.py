@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.broker.cluster_state import ClusterState
 from kcli.broker.control import Control
-from kcli.broker.files import DiskFiles
+from kcli.broker.files import DiskFiles, retry_without
 from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.log_manager import LogManager
 from kcli.broker.producer_ids import ProducerIds
@@ -156,12 +156,12 @@ class Broker:
     @property
     def offsets(self) -> OffsetStore:
         """The committed offsets of all groups."""
-        return (self._groups or self._load_groups())[0]
+        return (self._groups or retry_without(self.log_manager.release_files, self._load_groups))[0]
 
     @property
     def groups(self) -> GroupCoordinator:
         """The groups and their members."""
-        return (self._groups or self._load_groups())[1]
+        return (self._groups or retry_without(self.log_manager.release_files, self._load_groups))[1]
 
     def poll(self, max_wait_ms: float) -> None:
         """Run one iteration of the loop: wait up to `max_wait_ms` for events or due tasks, and process them."""
@@ -182,6 +182,7 @@ class Broker:
 
     def _maintain(self, now_ms: float, now_wall_ms: int) -> None:
         self._maintenance_due_ms = now_ms + _RETRY_AFTER_BUG_MS
+        self.cluster.save_pending()
         due_ms = self.log_manager.tick(now_ms, now_wall_ms)
         if self._groups is not None:
             due_ms = min(due_ms, self._groups[0].tick(now_ms, now_wall_ms))
@@ -208,6 +209,8 @@ class Broker:
     def shutdown(self, *, clean: bool = True) -> None:
         """Close all connections and logs. `clean`: flush everything and write the marker of a clean shutdown."""
         self.server.close()
+        if clean:
+            self.cluster.save_pending()
         self.log_manager.close(clean=clean)
         self._log_reports()
 
@@ -249,7 +252,8 @@ class Broker:
     def _handle(self, request: Request[Any], context: RequestContext) -> Answer:
         handler = self._handlers.get(context.api_key)
         if handler is None:
-            module = import_module(f"kcli.broker.handlers.{HANDLERS[context.api_key].module}")
+            name = f"kcli.broker.handlers.{HANDLERS[context.api_key].module}"
+            module = retry_without(self.log_manager.release_files, lambda: import_module(name))
             handler = self._handlers[context.api_key] = module.handle
         return handler(self, request, context)
 
@@ -273,6 +277,7 @@ class Broker:
             self.timer,
             self.clock,
             self._log_fault,
+            release_descriptors=self.log_manager.release_files,
             evicts=max_connections < config.max_connections,
         )
 

@@ -3,6 +3,9 @@
 A crash leaves each topic complete or absent. A new topic is in the store before its directories are created, and the
 next start creates the missing ones. A deleted topic becomes a tombstone in the store before its directories are
 removed, and the next start removes the rest.
+
+A change that fails because descriptors or disk space ran out is taken back and refused, and the broker goes on. Other
+disk errors take the data directory offline.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from uuid import UUID
 
 from kcli.broker.data_dir import random_uuid
 from kcli.broker.dynamic_config import DynamicConfig
+from kcli.broker.files import is_exhausted
 from kcli.broker.topic_configs import check_topic_configs, log_config
 from kcli.broker.topic_rules import (
     check_assignments,
@@ -53,6 +57,7 @@ class ClusterState:
         self.port = config.advertised_port or config.port
         self.on_topic_deleted: list[Callable[[str, int], None]] = []
         self.reports: list[str] = []
+        self._is_pending = False
         self._log_manager = log_manager
         self._replica_manager = replica_manager
         self._store = TopicStore(files, log_manager.data_dir)
@@ -150,10 +155,37 @@ class ClusterState:
         self._by_id[topic.topic_id] = topic
         try:
             self._save()
+            self._create_partitions(topic, range(topic.partitions))
         except BrokerError:
             del self.topics[topic.name], self._by_id[topic.topic_id]
+            if not self._discard_partitions(topic, range(topic.partitions)):
+                self._catalogue.deleted[topic.topic_id] = topic.name  # the next start removes the rest
+            self._save_again()
             raise
-        self._create_partitions(topic, range(topic.partitions))
+
+    def _discard_partitions(self, topic: Topic, numbers: range) -> bool:
+        """Remove partitions that could not be created together with all others; False if some remain on the disk."""
+        is_complete = True
+        for number in numbers:
+            try:
+                self._replica_manager.discard_partition(TopicPartition(topic.name, number))
+            except OSError:
+                is_complete = False
+        return is_complete
+
+    def _save_again(self) -> None:
+        """Save the catalogue after a change was taken back, now or later, unless the data directory is offline."""
+        self._is_pending = self._log_manager.failed is None
+        self.save_pending()
+
+    def save_pending(self) -> None:
+        """Save the catalogue if that failed while a change was taken back."""
+        if self._is_pending:
+            try:
+                self._store.save(self._catalogue)
+            except OSError:
+                return
+            self._is_pending = False
 
     def create_partitions(
         self,
@@ -185,10 +217,12 @@ class ClusterState:
         topic.partitions = total
         try:
             self._save()
+            self._create_partitions(topic, range(existing, total))
         except BrokerError:
             topic.partitions = existing
+            self._discard_partitions(topic, range(existing, total))
+            self._save_again()
             raise
-        self._create_partitions(topic, range(existing, total))
 
     # ---- deletion ----
 
@@ -198,16 +232,23 @@ class ClusterState:
         if not self.settings.delete_topic_enable:
             raise BrokerError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
         self._save_tombstone(topic)
-        try:
-            for number in range(topic.partitions):
-                self._replica_manager.delete_partition(TopicPartition(topic.name, number))
-        except OSError as error:
-            raise self._offline(error) from error
+        outcomes = [self._delete_partition(topic, number) for number in range(topic.partitions)]
         for callback in self.on_topic_deleted:
             callback(topic.name, now_wall_ms)
         # The directories are renamed. This is saved with the next change; until then the tombstone does no harm.
-        del self._catalogue.deleted[topic.topic_id]
+        if all(outcomes):
+            del self._catalogue.deleted[topic.topic_id]
         return topic
+
+    def _delete_partition(self, topic: Topic, number: int) -> bool:
+        """Delete a partition of a topic that has a tombstone. False if the next start must do the rest."""
+        try:
+            self._replica_manager.delete_partition(TopicPartition(topic.name, number))
+        except OSError as error:
+            if not is_exhausted(error):
+                raise self._offline(error) from error
+            return False
+        return True
 
     def _save_tombstone(self, topic: Topic) -> None:
         del self.topics[topic.name], self._by_id[topic.topic_id]
@@ -280,5 +321,6 @@ class ClusterState:
 
     def _offline(self, error: OSError) -> BrokerError:
         reason = f"{error.strerror or error} while changing the topics in {self._log_manager.data_dir}"
-        self._log_manager.fail(reason)
+        if not is_exhausted(error):
+            self._log_manager.fail(reason)
         return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, reason)

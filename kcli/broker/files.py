@@ -9,12 +9,41 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
 
 from kcli.protocol.records.batch import Buffer
 
 TEMPORARY_SUFFIX = ".tmp"
+
+_NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+T = TypeVar("T")
+
+
+def lacks_descriptors(error: OSError) -> bool:
+    """Return whether the process or the system has no free file descriptors; nothing was read or written."""
+    return error.errno in _NO_DESCRIPTORS
+
+
+def is_exhausted(error: OSError) -> bool:
+    """Return whether descriptors or disk space ran out. The files that exist are intact, and a later try may succeed.
+
+    An error of `LogFile.sync` is never one of these.
+    """
+    return error.errno in _NO_DESCRIPTORS or error.errno in _NO_SPACE
+
+
+def retry_without(release: Callable[[], None], action: Callable[[], T]) -> T:
+    """Return `action()`; if there are no free descriptors, `release` some and try once more."""
+    try:
+        return action()
+    except OSError as error:
+        if not lacks_descriptors(error):
+            raise
+    release()
+    return action()
 
 
 class LogFile(Protocol):
@@ -24,7 +53,10 @@ class LogFile(Protocol):
     size: int
 
     def append(self, parts: Sequence[Buffer]) -> None:
-        """Write all bytes at the end. After an error the file is truncated to its previous size, if possible."""
+        """Write all bytes at the end. After an error the file is truncated to its previous size.
+
+        EIO if that is not possible, too.
+        """
 
     def read_at(self, position: int, length: int) -> bytes:
         """Read `length` bytes, fewer only at the end of the file."""
@@ -36,7 +68,7 @@ class LogFile(Protocol):
         """Truncate the file to this size, or extend it with zeros."""
 
     def sync(self) -> None:
-        """Flush the file to the disk (fsync)."""
+        """Flush the file to the disk (fsync). EIO for any error, because written data may be lost."""
 
     def fileno(self) -> int: ...
 
@@ -51,7 +83,12 @@ class Lock(Protocol):
 
 
 class Files(Protocol):
-    """A tree of directories and files with absolute paths. All methods may raise OSError."""
+    """A tree of directories and files with absolute paths. All methods may raise OSError.
+
+    When there are no free file descriptors, `release` is called, and the operation is tried once more.
+    """
+
+    release: Callable[[], None]
 
     def open(self, path: str, *, create: bool = False) -> LogFile:
         """Open for reading and appending. FileNotFoundError if the file does not exist, unless `create`."""
@@ -81,7 +118,10 @@ class Files(Protocol):
     def read_bytes(self, path: str) -> bytes: ...
 
     def write_atomically(self, path: str, data: bytes) -> None:
-        """Replace the contents of a file; after a crash it has the old or the new contents, never a part."""
+        """Replace the contents of a file; after a crash it has the old or the new contents, never a part.
+
+        After an error, except EIO, it has the old contents.
+        """
 
     def sync_dir(self, path: str) -> None:
         """Flush the names in a directory to the disk."""
@@ -110,8 +150,10 @@ class DiskFile:
         try:
             self._write(start, data)
         except OSError:
-            with contextlib.suppress(OSError):
+            try:
                 os.ftruncate(self._fd, start)
+            except OSError as second:
+                raise OSError(errno.EIO, os.strerror(errno.EIO), self.path) from second
             raise
         self.size = start + len(data)
 
@@ -144,7 +186,7 @@ class DiskFile:
         self.size = size
 
     def sync(self) -> None:
-        os.fsync(self._fd)
+        _sync(self._fd, self.path)
 
     def fileno(self) -> int:
         return self._fd
@@ -161,8 +203,11 @@ class DiskFile:
 class DiskFiles:
     """`Files` on a real disk."""
 
+    def __init__(self) -> None:
+        self.release: Callable[[], None] = lambda: None
+
     def open(self, path: str, *, create: bool = False) -> LogFile:
-        return DiskFile(path, create=create)
+        return retry_without(self.release, lambda: DiskFile(path, create=create))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -177,7 +222,7 @@ class DiskFiles:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def list(self, directory: str) -> list[str]:
-        return sorted(os.listdir(directory))
+        return sorted(retry_without(self.release, lambda: os.listdir(directory)))
 
     def make_dir(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
@@ -191,27 +236,48 @@ class DiskFiles:
     def remove_tree(self, path: str) -> None:
         import shutil  # slow to import, because of the archive formats
 
-        shutil.rmtree(path)
+        retry_without(self.release, lambda: shutil.rmtree(path))
 
     def read_bytes(self, path: str) -> bytes:
-        with open(path, "rb") as file:
+        with retry_without(self.release, lambda: open(path, "rb")) as file:
             return file.read()
 
     def write_atomically(self, path: str, data: bytes) -> None:
-        temporary = path + TEMPORARY_SUFFIX
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        self.sync_dir(os.path.dirname(path))
+        retry_without(self.release, lambda: _write_atomically(path, data))
 
     def sync_dir(self, path: str) -> None:
-        with _descriptor(path, os.O_RDONLY) as fd:
-            os.fsync(fd)
+        retry_without(self.release, lambda: _sync_dir(path))
 
     def lock(self, path: str) -> Lock | None:
         return _DiskLock.take(path)
+
+
+def _write_atomically(path: str, data: bytes) -> None:
+    temporary, directory = path + TEMPORARY_SUFFIX, os.path.dirname(path)
+    with _descriptor(directory, os.O_RDONLY) as directory_fd:
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.remove(temporary)
+            raise
+        _sync(directory_fd, directory)
+
+
+def _sync_dir(path: str) -> None:
+    with _descriptor(path, os.O_RDONLY) as fd:
+        _sync(fd, path)
+
+
+def _sync(fd: int, path: str) -> None:
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        raise OSError(errno.EIO, error.strerror, path) from error
 
 
 @contextlib.contextmanager

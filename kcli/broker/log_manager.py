@@ -6,10 +6,12 @@ Maintenance is retention, flushing, checkpoints, compaction, and the removal of 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kcli.broker.data_dir import DataDir, read_topic_id, write_topic_id
+from kcli.broker.files import is_exhausted
 from kcli.broker.log.checkpoint_files import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
@@ -36,6 +38,8 @@ _NEVER_MS = float("inf")
 _KAFKA_PRODUCER_IDS = 1 << 40
 # Shortest interval between two checks of flush.ms.
 _MIN_FLUSH_CHECK_MS = 50.0
+# Pause of the maintenance when there are no descriptors or no disk space.
+_RETRY_MS = 10_000.0
 
 
 class PeriodicTask:
@@ -67,10 +71,12 @@ class LogManager:
         self.reports: list[str] = []
         self.missing: dict[TopicPartition, int] = {}
         self._files = files
+        files.release = self.release_files
         self._config = config
         self._clock = clock
         self._written: dict[str, dict[TopicPartition, int]] = {}
         self._pending_removals: list[tuple[float, str]] = []
+        self._last_shortage = ""
         self._tasks: list[PeriodicTask] = []
         self._cleaning: PeriodicTask | None = None
         try:
@@ -186,16 +192,23 @@ class LogManager:
     # ---- creation and deletion ----
 
     def create(self, tp: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
-        """Return the log of a partition, with this topic id and config. OSError if it cannot be created.
+        """Return the log of a partition, with this topic id and config. OSError, and no log, if it cannot be created.
 
         A new log gets a new directory. An existing directory without a topic id gets this one.
         """
         log = self.logs.get(tp)
         if log is None:
             directory = self.dir.join(str(tp))
-            self._files.make_dir(directory)
-            write_topic_id(self._files, directory, topic_id)
-            log = self.logs[tp] = self._open_log(directory, tp, topic_id, config, 0, 0, True)
+            if self._files.exists(directory):  # the rest of a deletion that failed
+                self._set_aside(tp, directory)
+            try:
+                self._files.make_dir(directory)
+                write_topic_id(self._files, directory, topic_id)
+                log = self.logs[tp] = self._open_log(directory, tp, topic_id, config, 0, 0, True)
+            except OSError:
+                with suppress(OSError):
+                    self._set_aside(tp, directory)
+                raise
         elif log.topic_id != topic_id:
             write_topic_id(self._files, log.directory, topic_id)
             log.topic_id = topic_id
@@ -207,19 +220,38 @@ class LogManager:
         log = self.logs.pop(tp, None)
         if log is None:
             return
-        self.cleaner.forget(tp)
+        self.cleaner.abandon_partition(tp)
         log.close(clean=False)
-        path = self.dir.name_deleted(tp)
-        self._files.rename(log.directory, path)
+        self._set_aside(tp, log.directory, log.config.file_delete_delay_ms)
+        self.cleaner.forget(tp)
         self._files.sync_dir(self.data_dir)
-        self._pending_removals.append((self._clock.now_ms() + log.config.file_delete_delay_ms, path))
+
+    def discard(self, tp: TopicPartition) -> None:
+        """Remove a partition that was just created, at once."""
+        log = self.logs.pop(tp, None)
+        if log is not None:
+            log.close(clean=False)
+            self._set_aside(tp, log.directory)
+            self._remove_deleted(self._clock.now_ms())
+
+    def _set_aside(self, tp: TopicPartition, directory: str, delay_ms: float = 0) -> None:
+        path = self.dir.name_deleted(tp)
+        self._files.rename(directory, path)
+        self._pending_removals.append((self._clock.now_ms() + delay_ms, path))
+
+    def release_files(self) -> None:
+        """Close the log files until their next use, because there are no free file descriptors."""
+        for log in self.logs.values():
+            for segment in log.segments:
+                segment.release_file()
 
     # ---- maintenance ----
 
     def tick(self, now_ms: float, now_wall_ms: int) -> float:
         """Do the due work: retention, flush.ms, checkpoints, one step of cleaning. Return the next due time (steady).
 
-        A disk error sets `failed`; it is not raised.
+        A disk error sets `failed`; it is not raised. A lack of descriptors or disk space is reported, and the work is
+        tried again later.
         """
         if self.failed is not None:
             return _NEVER_MS
@@ -231,8 +263,14 @@ class LogManager:
             self._remove_deleted(now_ms)
             flush_ms = self._flush_due(now_ms, now_wall_ms)
         except OSError as error:
-            self.fail(f"{error.strerror or error} during maintenance of the logs in {self.data_dir}")
-            return _NEVER_MS
+            reason = f"{error.strerror or error} during maintenance of the logs in {self.data_dir}"
+            if not is_exhausted(error):
+                self.fail(reason)
+                return _NEVER_MS
+            if reason != self._last_shortage:
+                self._last_shortage = reason
+                self.reports.append(f"{reason}; it is tried again every {_RETRY_MS / 1000:.0f} s")
+            return now_ms + _RETRY_MS
         return min([flush_ms, *(task.due_ms for task in self._tasks), *(due for due, _ in self._pending_removals)])
 
     def retain(self, now_wall_ms: int) -> None:
@@ -259,11 +297,9 @@ class LogManager:
         return now_ms + max(interval_ms, _MIN_FLUSH_CHECK_MS)
 
     def _remove_deleted(self, now_ms: float) -> None:
-        due = [path for due_ms, path in self._pending_removals if due_ms <= now_ms]
-        if due:
-            self._pending_removals = [(due_ms, path) for due_ms, path in self._pending_removals if due_ms > now_ms]
-            for path in due:
-                self._files.remove_tree(path)
+        for row in [row for row in self._pending_removals if row[0] <= now_ms]:
+            self._files.remove_tree(row[1])
+            self._pending_removals.remove(row)
 
     def _checkpoint(self, name: str) -> None:
         """Write a checkpoint file, unless its contents are unchanged."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kcli.protocol.records.batch import Buffer
@@ -118,6 +118,7 @@ class MemoryFiles:
         self.operations: list[tuple[str, str]] = []
         self.capacity_bytes = capacity_bytes
         self.now_wall_ms = 0
+        self.release: Callable[[], None] = lambda: None
         self._files: dict[str, _Data] = {}
         self._directories = {"/"}
         self._synced_names: dict[str, _Data] = {}
@@ -138,6 +139,9 @@ class MemoryFiles:
     def check(self, operation: str, path: str) -> None:
         """Record the operation; OSError if there is a fault for it."""
         fault = self.next_fault(operation, path)
+        if fault is not None and fault.code == errno.EMFILE:
+            self.release()
+            fault = self.next_fault(operation, path)
         if fault is not None:
             raise _error(fault.code, path)
 

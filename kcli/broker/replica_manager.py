@@ -15,6 +15,7 @@ from kcli.broker.delayed import (
     shared_deadline_ms,
 )
 from kcli.broker.fetch_sessions import FetchSessionCache
+from kcli.broker.files import lacks_descriptors
 from kcli.broker.partition import Partition, PartitionFetch, PartitionRead
 from kcli.broker.pending import Pending
 from kcli.broker.purgatory import Purgatory
@@ -69,6 +70,13 @@ class ReplicaManager:
             self._topics.pop(partition.topic_id, None)
         self.log_manager.delete(tp)
         self._complete_waiting(tp)
+
+    def discard_partition(self, tp: TopicPartition) -> None:
+        """Remove a partition whose topic could not be created as a whole."""
+        partition = self.partitions.pop(tp, None)
+        if partition is not None and not any(other.topic == tp.topic for other in self.partitions):
+            self._topics.pop(partition.topic_id, None)
+        self.log_manager.discard(tp)
 
     def partition(self, tp: TopicPartition) -> Partition | None:
         return self.partitions.get(tp)
@@ -156,8 +164,13 @@ class ReplicaManager:
             self._complete_waiting(tp)
 
     def offline(self, tp: TopicPartition, error: OSError) -> BrokerError:
-        """Take the data directory offline, complete all waiting requests, and return the error to answer with (56)."""
+        """Take the data directory offline, complete all waiting requests, and return the error to answer with (56).
+
+        A lack of file descriptors concerns only this request: nothing was written.
+        """
         reason = f"{error.strerror or error} while using the log of {tp} in {self.log_manager.data_dir}"
+        if lacks_descriptors(error):
+            return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         self.log_manager.fail(reason)
         for other in list(self.partitions):
             self._complete_waiting(other)

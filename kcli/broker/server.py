@@ -104,9 +104,12 @@ class SocketServer:
         clock: Clock,
         log: Callable[[str, BaseException | None], None],
         *,
+        release_descriptors: Callable[[], None] = lambda: None,
         evicts: bool = False,
     ) -> None:
         """`log` receives messages about the broker's own faults, with the exception if it is a bug.
+
+        `release_descriptors` is called when a connection cannot be accepted; the next try comes after a pause.
 
         When the connections reach the quota, new ones wait until one ends, as in Kafka. With `evicts` they replace the
         connection that has been quiet for longest.
@@ -117,6 +120,7 @@ class SocketServer:
         self._control = control
         self._timer = timer
         self._clock = clock
+        self._release_descriptors = release_descriptors
         self._evicts = evicts
         self._log = log
         self._accepted_count = 0
@@ -172,6 +176,7 @@ class SocketServer:
                 self.quotas.add(id, host)
                 self._selector.register(id, sock)
         if error is not None:
+            self._release_descriptors()
             self._log(f"cannot accept connections: {error.strerror}; trying again in {_ACCEPT_AGAIN_MS:.0f} ms", None)
             self._timer.call_at(self._clock.now_ms() + _ACCEPT_AGAIN_MS, lambda: self._pause_accepting(False))
         if error is not None or (self.quotas.is_full and not self._evicts):

@@ -80,6 +80,7 @@ class TopicStore:
         """Replace the file, unless the catalogue is unchanged."""
         data = json.dumps(_document(catalogue), indent=1).encode()
         if data != self._saved:
+            self._saved = b""  # after an error the file may have either contents
             self._files.write_atomically(self.path, data)
             self._saved = data
 

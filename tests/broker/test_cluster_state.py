@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID, uuid4
@@ -165,6 +167,60 @@ def test_auto_created_topic_has_the_default_partition_count() -> None:
 # ---- disk errors and crashes ----
 
 
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "create": lambda cluster: cluster.create_topic("invoices", 3),
+    "grow": lambda cluster: cluster.create_partitions("orders", 4),
+    "topic settings": lambda cluster: cluster.set_topic_configs("orders", {"retention.ms": "1"}),
+    "broker settings": lambda cluster: cluster.set_broker_configs("1", {"log.retention.ms": "1"}),
+    "delete": lambda cluster: cluster.delete_topic("orders", now_wall_ms=WALL),
+}
+
+
+def state_of(node: Node) -> Any:
+    """Return all that the changes change, in memory and as directories."""
+    led = sorted(node.replica_manager.partitions)
+    assert sorted(node.log_manager.logs) == led
+    settings = {broker: changed for broker, changed in node.cluster.dynamic.changed.items() if changed}
+    return topics_of(node), settings, led, node.directories()
+
+
+@pytest.mark.parametrize("is_lasting", [False, True])
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOSPC])
+@pytest.mark.parametrize("name", CHANGES)
+def test_change_without_descriptors_or_space_is_refused_whole(name: str, code: int, is_lasting: bool) -> None:
+    """The shortage starts at each step of the change, and ends after one step or after the answer."""
+    for step in range(1000):
+        disk = MemoryFiles()
+        node = Node(disk)
+        node.cluster.create_topic("orders", 2)
+        before = state_of(node)
+        node.restart(files=(scarce := DyingFiles(disk, 10**9, lambda: OSError(code, os.strerror(code)))))
+        scarce.changes -= {"rename", "remove"}  # these need neither descriptors nor space
+        scarce.lasts = is_lasting
+        scarce.remaining_changes = step
+        try:
+            CHANGES[name](node.cluster)
+            is_refused = False
+        except BrokerError as error:
+            is_refused = error.code is ErrorCode.KAFKA_STORAGE_ERROR
+            assert is_refused
+        has_failed, scarce.remaining_changes = scarce.remaining_changes < 0, 10**9
+        assert node.log_manager.failed is None
+        node.cluster.save_pending()
+        node.log_manager.tick(node.clock.now_ms(), WALL)
+        if is_refused:
+            assert state_of(node) == before
+            node.restart(clean=False)
+            assert state_of(node) == before
+            CHANGES[name](node.cluster)
+        after = state_of(node)
+        node.restart()
+        assert state_of(node) == after != before
+        if not has_failed:
+            return
+    raise AssertionError("the change never completed")
+
+
 @pytest.mark.parametrize("operation", ["write_atomically", "make_dir"])
 def test_disk_error_takes_the_directory_offline(operation: str) -> None:
     node = Node()
@@ -219,24 +275,29 @@ class Killed(BaseException):
 
 
 class DyingFiles:
-    """Files of a process that dies before its n-th change to them."""
+    """Files of a process that dies before its n-th change to them; or each change from then on raises `failure`."""
 
     CHANGES = frozenset({"make_dir", "rename", "remove", "remove_tree", "write_atomically", "sync_dir"})
 
-    def __init__(self, files: MemoryFiles, remaining_changes: int) -> None:
+    def __init__(
+        self, files: MemoryFiles, remaining_changes: int, failure: Callable[[], BaseException] = lambda: Killed()
+    ) -> None:
         self._files = files
+        self._failure = failure
         self.remaining_changes = remaining_changes
+        self.lasts = True
+        self.changes = self.CHANGES
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._files, name)
-        if name not in self.CHANGES and name != "open":
+        if name not in self.changes and name != "open":
             return method
 
         def change(*args: Any, **options: Any) -> Any:
-            if name in self.CHANGES or options.get("create"):
+            if name in self.changes or options.get("create"):
                 self.remaining_changes -= 1
-                if self.remaining_changes < 0:
-                    raise Killed
+                if self.remaining_changes < 0 and (self.lasts or self.remaining_changes == -1):
+                    raise self._failure()
             return method(*args, **options)
 
         return change

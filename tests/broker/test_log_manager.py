@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 from kcli.broker.config import BrokerConfig
 from kcli.broker.files import DiskFiles
+from kcli.broker.log.checkpoint_files import RECOVERY_POINTS, read_offsets
 from kcli.broker.log.log import Log
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log_manager import LogManager
@@ -305,10 +308,11 @@ class FailingFiles(DiskFiles):
     """A disk on which atomic writes fail after `broken` is set."""
 
     broken = False
+    code = errno.EIO
 
     def write_atomically(self, path: str, data: bytes) -> None:
         if self.broken:
-            raise OSError(28, "No space left on device", path)
+            raise OSError(self.code, os.strerror(self.code), path)
         super().write_atomically(path, data)
 
 
@@ -322,13 +326,48 @@ def test_disk_error_takes_the_directory_offline_without_the_marker(
     clock.advance(100_000)
     assert manager.tick(clock.now_ms(), clock.wall_ms()) == float("inf")
     assert manager.failed is not None
-    assert "No space left on device" in manager.failed
+    assert "Input/output error" in manager.failed
     assert str(tmp_path) in manager.failed
     manager.fail("a later reason")
-    assert "No space" in manager.failed
+    assert "Input/output error" in manager.failed
     manager.close()
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
     assert start().logs[TP].log_end_offset == 3
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
+def test_maintenance_without_space_or_descriptors_is_tried_again(start: Start, clock: ManualClock, code: int) -> None:
+    """The checkpoints only save time at the next start: no acknowledged record is at risk."""
+    files = FailingFiles()
+    files.code = code
+    manager = start(files=files)
+    produce(manager.create(TP, ID, PLAIN), clock, 3)
+    manager.logs[TP].flush()
+    files.broken = True
+    clock.advance(100_000)
+    for _ in range(3):
+        due_ms = manager.tick(clock.now_ms(), clock.wall_ms())
+        assert due_ms == clock.now_ms() + 10_000
+        clock.advance(100_000)
+    assert manager.failed is None
+    assert len([text for text in manager.reports if os.strerror(code) in text]) == 1
+    files.broken = False
+    manager.tick(clock.now_ms(), clock.wall_ms())
+    assert read_offsets(files, manager.dir.join(RECOVERY_POINTS)) == {TP: 3}
+
+
+def test_log_files_are_closed_when_no_descriptors_are_free(start: Start, clock: ManualClock) -> None:
+    manager = start()
+    logs = [manager.create(TopicPartition("t", number), ID, PLAIN) for number in range(5)]
+    before = len(os.listdir("/proc/self/fd"))
+    for log in logs:
+        produce(log, clock, 1)
+    assert len(os.listdir("/proc/self/fd")) == before + 5
+    manager._files.release()
+    assert len(os.listdir("/proc/self/fd")) == before
+    for log in logs:
+        produce(log, clock, 1)
+        assert log.log_end_offset == 2
 
 
 def test_failed_clean_shutdown_raises_and_releases_the_lock(start: Start, tmp_path: Path, clock: ManualClock) -> None:
@@ -336,7 +375,7 @@ def test_failed_clean_shutdown_raises_and_releases_the_lock(start: Start, tmp_pa
     manager = start(files=files)
     produce(manager.create(TP, ID, PLAIN), clock, 3)
     files.broken = True
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match="Input/output error"):
         manager.close()
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
     assert start().logs[TP].log_end_offset == 3

@@ -55,6 +55,35 @@ def test_full_disk_is_error_56_and_acknowledged_records_remain(rig: Rig) -> None
     assert produce(rig, 0) == [(0, 2)]
 
 
+@pytest.mark.parametrize("lack", [1, 2])
+@pytest.mark.parametrize("roll", [False, True])
+def test_lack_of_descriptors_concerns_only_its_request(rig: Rig, lack: int, roll: bool) -> None:
+    """Files are closed and the operation is tried once more; if that fails, too, the records are refused."""
+    rig.topic("t", partitions=2, segment_bytes=len(batch("a", "b")) + 1 if roll else 1 << 20)
+    assert produce(rig, 0, 1) == [(0, 0), (0, 0)]
+    rig.log_manager.release_files()
+    waiting = rig.send(fetch_request(2), 12)
+    rig.files.faults.append(Fault("open", "", errno.EMFILE, times=lack))
+    refused = [(56, -1)] if lack == 2 else [(0, 2)]
+    assert produce(rig, 0) == refused
+    assert waiting.is_there == (lack == 1)
+    assert rig.log_manager.failed is None
+    next_offset = 2 if lack == 2 else 4
+    assert produce(rig, 0, 1) == [(0, next_offset), (0, 2)]
+    assert fetched(rig.ask(fetch_request(0), 12)) == 0
+    rig.restart()
+    assert rig.partition("t").log.log_end_offset == next_offset + 2
+
+
+def test_read_without_descriptors_is_refused_and_works_later(rig: Rig) -> None:
+    assert produce(rig, 0) == [(0, 0)]
+    rig.log_manager.release_files()
+    rig.files.faults.append(Fault("open", ".log", errno.EMFILE, times=2))
+    assert fetched(rig.ask(fetch_request(), 12)) == 56
+    assert fetched(rig.ask(fetch_request(), 12)) == 0
+    assert rig.log_manager.failed is None
+
+
 def test_torn_write_is_truncated_at_the_next_start(rig: Rig) -> None:
     produce(rig, 0)
     rig.files.faults.append(Fault("append", ".log", errno.EIO, torn_bytes=40))

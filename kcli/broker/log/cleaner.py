@@ -87,12 +87,16 @@ class LogCleaner:
         return True
 
     def forget(self, tp: TopicPartition) -> None:
-        """Forget a partition that is about to be deleted."""
-        if tp == self._tp:
-            self.abandon()
+        """Forget a deleted partition."""
+        self.abandon_partition(tp)
         self.uncleanable.discard(tp)
         if self.cleaned_up_to.pop(tp, None) is not None:
             self._write_checkpoint()
+
+    def abandon_partition(self, tp: TopicPartition) -> None:
+        """Cancel the cleaning in progress if it is that of a partition which is about to be deleted."""
+        if tp == self._tp:
+            self.abandon()
 
     def abandon(self) -> None:
         """Cancel the cleaning in progress and remove its files."""

@@ -53,8 +53,13 @@ class LeaderEpochCache:
             raise ValueError(f"epoch {epoch} and start offset {start_offset} must not be negative")
         last = self._entries[-1] if self._entries else None
         if last is None or epoch != last.epoch or start_offset < last.start_offset:
+            previous = list(self._entries)
             self._insert(EpochStart(epoch, start_offset))
-            self.flush()
+            try:
+                self.flush()
+            except OSError:
+                self._entries = previous
+                raise
 
     def _insert(self, entry: EpochStart) -> None:
         entries = self._entries

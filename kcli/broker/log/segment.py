@@ -236,6 +236,8 @@ class LogSegment:
 
     def batches(self, offset: int = 0, *, bodies: bool = False) -> Iterator[tuple[int, BatchInfo]]:
         """Yield (position, batch) from the batch with `offset` on; see `iter_batches`."""
+        if not self.size:
+            return iter(())  # without opening, or creating, a file
         location = (0, 0) if offset <= self.base_offset else self.locate(offset)
         return iter_batches(self.file, location[0] if location else self.size, self.size, bodies=bodies)
 

@@ -17,8 +17,11 @@ from typing import Any
 
 import pytest
 
+from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcli.protocol.records.builder import NewRecord, build_batch
 from tests.broker.wire import Wire
 
 KCLI = [sys.executable, "-m", "kcli", "broker", "run"]
@@ -245,6 +248,33 @@ def test_silent_connections_are_closed_when_file_descriptors_run_out(running: An
             with suppress(AssertionError, ConnectionError), Wire(broker.address) as wire:
                 served = wire.produce("orders", b"me too") == 0
     assert broker.end()[0] == 0
+
+
+def test_more_partitions_than_file_descriptors(running: Any, tmp_path: Path) -> None:
+    """Without free descriptors CreateTopics was refused, the broker ended, and the topic existed after a restart."""
+
+    def few_files() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+    broker = running("--port", "0", "--data-dir", str(tmp_path), "-t", "orders:100", preexec_fn=few_files)
+    with Wire(broker.address) as wire:
+        batch = build_batch([NewRecord(None, b"x", 1_500_000_000_000)])
+        data = [PartitionProduceData(index=index, records=batch) for index in range(100)]
+        request = ProduceRequest(
+            acks=-1, timeout_ms=5000, topic_data=[TopicProduceData(name="orders", partition_data=data)]
+        )
+        [answer] = wire.ask(request, 9).responses
+        assert {row.error_code for row in answer.partition_responses} == {0}
+        topic = CreatableTopic(name="invoices", num_partitions=100, replication_factor=1)
+        assert wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=5000), 5).topics[0].error_code == 0
+        with ExitStack() as stack:
+            for _ in range(20):
+                assert stack.enter_context(Wire(broker.address)).produce("orders", b"x") == 0
+    assert broker.end()[0] == 0
+    again = running("--port", "0", "--data-dir", str(tmp_path), preexec_fn=few_files)
+    with Wire(again.address) as wire:
+        topics = wire.ask(MetadataRequest(topics=None), 9).topics
+        assert {topic.name: len(topic.partitions) for topic in topics} == {"orders": 100, "invoices": 100}
 
 
 def test_help_states_that_it_is_not_for_production() -> None:
