@@ -169,7 +169,7 @@ class FakeCluster:
         return connect(config, self.clock, selector=self.selector), config
 
     def answer_next(self, api: ApiKey, *answers: Callable[[Any], Any]) -> None:
-        """Answer the next requests of this API with these functions."""
+        """Answer the next requests of this API with these functions: from a request to a response, or a whole frame."""
         self._scripts[api].extend(answers)
 
     def asked(self, api: ApiKey) -> list[Any]:
@@ -217,7 +217,8 @@ class FakeCluster:
             elif answer is not None:
                 waiting.popleft()
                 if not peer.closed:
-                    peer.deliver(encode_response(answer, header.api_version, ticket))
+                    frame = answer if isinstance(answer, bytes) else None
+                    peer.deliver(frame or encode_response(answer, header.api_version, ticket))
 
         script = self._scripts[ApiKey(header.api_key)]
         if script:

@@ -15,6 +15,7 @@ from kcli.protocol.messages.join_group import JoinGroupResponse
 from kcli.protocol.messages.leave_group import LeaveGroupResponse
 from kcli.protocol.messages.sync_group import SyncGroupResponse
 from kcli.protocol.registry import ApiKey
+from kcli.structs import TopicPartition
 from tests.consumer.group.classic_cluster import ClassicCluster, Member, subscription_of
 
 E = ErrorCode
@@ -44,6 +45,27 @@ def settled(cluster: ClassicCluster, **properties: object) -> Member:
     assert member.callbacks.taken() == [("assigned", [0, 1])]
     member.joins()
     return member
+
+
+OTHER_REQUEST = b"\x7f\0\0\1" + b"\0" * 40
+
+
+@pytest.mark.parametrize(
+    "api",
+    [
+        *(ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT),
+        *(ApiKey.OFFSET_FETCH, ApiKey.OFFSET_COMMIT, ApiKey.LIST_OFFSETS, ApiKey.FETCH, ApiKey.METADATA),
+    ],
+    ids=lambda key: key.name,
+)
+def test_one_malformed_answer_is_survived_as_a_cut_connection_is(api: ApiKey) -> None:
+    cluster = two_partitions()
+    cluster.answer_next(api, lambda _request: OTHER_REQUEST)
+    member = Member(cluster)
+    assert member.poll(100) == ["a"]
+    member.consumer.commit()
+    assert cluster.committed == {TopicPartition("t", 0): 1, TopicPartition("t", 1): 0}
+    assert not cluster._scripts[api]
 
 
 # --- join

@@ -49,6 +49,13 @@ def is_full(request: Any) -> bool:
     return request.rebalance_timeout_ms > 0 and request.topic_partitions is not None
 
 
+def test_one_malformed_answer_is_survived_as_a_cut_connection_is(cluster: AssigningCluster) -> None:
+    cluster.answer_next(HEARTBEAT, lambda _request: b"\x7f\0\0\1" + b"\0" * 40)
+    member = Member(cluster)
+    member.poll(2 * INTERVAL_MS)
+    assert member.said == [("assigned", "t-0 t-1")]
+
+
 # --- fenced
 
 
