@@ -154,7 +154,7 @@ class Committer:
     def _report_failure(self, error: KcliError) -> None:
         if str(error) != self._last_report:
             self._last_report = str(error)
-            self._report(f"commit failed: {error}; records printed since the last commit will be printed again")
+            self._report(f"commit failed: {error}; records printed since the last commit may be printed again")
 
 
 def run_despite_wakeups(call: Callable[[], Any]) -> None:

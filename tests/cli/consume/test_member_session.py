@@ -244,7 +244,7 @@ def test_a_commit_refused_before_a_revocation_is_reported_even_with_quiet() -> N
     refused = Run([*steps[:3], _refusing(refusal), *steps[3:]], quiet=True)
     assert refused.err == (
         "kcli: group g: commit failed: REBALANCE_IN_PROGRESS: too late; "
-        "records printed since the last commit will be printed again\n"
+        "records printed since the last commit may be printed again\n"
     )
 
 
