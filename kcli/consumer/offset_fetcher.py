@@ -200,6 +200,7 @@ class OffsetFetcher:
         for tp in partitions:
             if policy in TIMESTAMP_OF_POLICY:
                 self._subscription.request_reset(tp, policy)
+                self._subscription.policy_starts[tp] = policy
             else:
                 text = f"no committed offset for {tp}, and auto.offset.reset is {policy}"
                 self._fail(tp, NoOffset(text, group=self._config.group_id, topic=tp.topic, partition=tp.partition))

@@ -116,6 +116,8 @@ class SubscriptionState:
         self.not_ready: set[TopicPartition] = set()
         self.ended: set[TopicPartition] = set()
         self.resets: dict[TopicPartition, PositionReset] = {}
+        #: The reset policy of partitions that had no committed offset.
+        self.policy_starts: dict[TopicPartition, str] = {}
         #: Offset of the first record that an iteration over returned records has not reached yet.
         self.unread: dict[TopicPartition, int] = {}
         self._states: dict[TopicPartition, PartitionState] = {}

@@ -235,6 +235,7 @@ def test_a_group_starts_at_its_committed_offset() -> None:
     cluster.committed[T0] = 2
     consumer = reader(cluster, T0, T1, group_id="g", enable_auto_commit="false")
     assert values(consumer) == {T0: ["c"], T1: ["d"]}
+    assert consumer.subscription.policy_starts == {T1: "earliest"}
 
 
 def test_no_committed_offset_and_no_policy_is_an_error() -> None:

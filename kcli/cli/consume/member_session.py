@@ -265,7 +265,18 @@ class MemberSource:
         self._committer.start_batches(batches)
         for tp, reset in self._consumer.take_resets().items():
             self._warn(reset_text(tp, reset))
+        self._report_starts()
         return batches
+
+    def _report_starts(self) -> None:
+        starts = self._consumer.subscription.policy_starts
+        at_end = [tp for tp, policy in starts.items() if policy == "latest"]
+        starts.clear()
+        if at_end:
+            self._report(
+                f"no committed offset of {partitions_text(at_end)}: reading starts at the log end; "
+                "use -o start to start at the log start"
+            )
 
     def _check_range(self) -> None:
         """Check positions after the end at which to stop, because such a partition is not fetched."""

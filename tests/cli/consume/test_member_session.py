@@ -417,6 +417,17 @@ def test_a_member_without_partitions_waits_before_it_exits() -> None:
     assert "no partition is assigned to this member" in run.err
 
 
+def test_a_start_at_the_log_end_without_a_committed_offset_is_reported() -> None:
+    def starts(consumer: FakeConsumer) -> Any:
+        consumer.subscription.policy_starts = {P0: "latest", P1: "latest", P2: "earliest"}
+        return {}
+
+    run = Run([assigned(0, P0, P1, P2), starts, lambda _: {}])
+    note = "no committed offset of orders 0-1: reading starts at the log end; use -o start to start at the log start"
+    assert run.err.splitlines()[1] == f"kcli: group g: {note}"
+    assert run.err.count("committed offset") == 1
+
+
 def _high_watermark(tp: TopicPartition, offset: int) -> Step:
     def step(consumer: FakeConsumer) -> Any:
         consumer.subscription.state(tp).high_watermark = offset
