@@ -204,7 +204,8 @@ class Kip848Member:
         if self.state == "acknowledging":
             self.transition("acknowledge")
             self._judge_target()
-        self._awaited = self._client.send(node, request, min_version=min_version)
+        timeout_ms = timing.response_timeout_ms(self._client.config.request_timeout_ms)
+        self._awaited = self._client.send(node, request, timeout_ms=timeout_ms, min_version=min_version)
         self._awaited.on_done(lambda done: self._answered(timing, node, epoch, done))
 
     # --- responses

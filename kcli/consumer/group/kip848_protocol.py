@@ -140,6 +140,14 @@ class HeartbeatTiming:
         """
         return now_ms >= self._confirmed_ms + _INTERVALS_OF_A_SESSION * self.interval_ms
 
+    def response_timeout_ms(self, request_timeout_ms: float) -> float:
+        """Return the longest wait for a response: half a session is left for another connection, or request.timeout.ms.
+
+        Before the first response the session is unknown.
+        """
+        half_ms = _INTERVALS_OF_A_SESSION * self.interval_ms / 2
+        return min(request_timeout_ms, half_ms) if half_ms else request_timeout_ms
+
     def failed(self, now_ms: float, backoff_ms: float) -> None:
         """Record a failure; the next heartbeat is sent after `backoff_ms`."""
         self.in_flight = False

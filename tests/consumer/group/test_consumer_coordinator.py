@@ -405,6 +405,32 @@ def test_subscribe_and_assign_are_possible_after_unsubscribe() -> None:
     assert member.poll(10) == ["a", "b"]
 
 
+@pytest.mark.parametrize("session_ms", [10_000, 45_000])
+def test_a_half_open_connection_to_the_coordinator_is_replaced_within_the_session(session_ms: int) -> None:
+    """The network drops everything on one connection, without a reset. Found for sessions below request.timeout.ms."""
+    cluster = two_partitions()
+    member = Member(cluster, session_timeout_ms=session_ms)
+    member.poll()
+    assert member.callbacks.taken() == [("assigned", [0, 1])]
+    respond = cluster.selector.respond
+    join, heartbeat = (int(api).to_bytes(2, "big") for api in (ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT))
+    coordinator = next(it for it in cluster.selector.peers if any(frame[:2] == join for frame in it.received))
+    heard: list[float] = []
+
+    def drop(peer: Any, frame: bytes) -> None:
+        if peer is not coordinator:
+            if frame[:2] == heartbeat:
+                heard.append(cluster.clock.now_ms())
+            respond(peer, frame)  # type: ignore[misc]
+
+    cluster.selector.respond = drop
+    began_ms = cluster.clock.now_ms()
+    member.poll(times=40, timeout_ms=session_ms / 20)
+    assert heard[0] < began_ms + session_ms - 1_000
+    assert member.callbacks.taken() == []
+    assert len(cluster.asked(ApiKey.JOIN_GROUP)) == 2
+
+
 def test_reading_to_the_end_waits_for_the_first_partitions_of_a_cooperative_member() -> None:
     """The first assignment of a new member is empty while others revoke; the iteration ended at once."""
     cluster = two_partitions()

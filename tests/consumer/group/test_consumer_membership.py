@@ -451,3 +451,19 @@ def test_a_member_without_partitions_may_get_some_for_two_heartbeat_intervals(cl
     cluster.assign(TopicPartition("t", 0))
     member.poll(10_000)
     assert not membership.may_get_first_partitions(clock.now_ms())
+
+
+def test_an_unanswered_heartbeat_is_repeated_over_another_connection_within_the_session(
+    member: Member, cluster: AssigningCluster
+) -> None:
+    """Nine intervals are the session that brokers have by default; a half-open connection must not outlast it."""
+    member.poll(1_000)
+    interval_ms = member.membership.member.heartbeat_interval_ms
+    member.poll(interval_ms)
+    sent = len(cluster.heartbeats())
+    cluster.answer_next(ApiKey.CONSUMER_GROUP_HEARTBEAT, lambda _: None)
+    connections = len(cluster.selector.peers)
+    member.poll(7 * interval_ms)
+    assert len(cluster.heartbeats()) >= sent + 2
+    assert len(cluster.selector.peers) > connections
+    assert member.said == []
