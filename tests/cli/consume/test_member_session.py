@@ -358,7 +358,7 @@ def test_a_last_commit_that_fails_after_an_error_is_reported() -> None:
     steps = [assigned(0, P0), lambda _: {}, AB, _refusing(TimeoutExpired("no answer")), fails(CorruptRecords("bad"))]
     run = Run(steps)
     assert isinstance(run.error, CorruptRecords)
-    assert "kcli: group g: commit failed: no answer; records printed since the last commit will be printed" in run.err
+    assert "kcli: group g: commit failed: no answer; records printed since the last commit may be printed" in run.err
     assert table_of(run) == [["orders", "0", "-", "2", "0", "2"]]
 
 
