@@ -282,6 +282,12 @@ def closest_names(name: str, names: Iterable[str], at_most: int = 3, *, cutoff: 
     return [by_lower[close] for close in get_close_matches(name.lower(), by_lower, n=at_most, cutoff=cutoff)]
 
 
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return ` (did you mean a or b?)` for the existing `names` that resemble `name`; "" without a good candidate."""
+    close = closest_names(name, (other for other in names if other != name))
+    return f" (did you mean {format_alternatives(close)}?)" if close else ""
+
+
 def closest_name(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """Return the name that a misspelled `name` most resembles; None without a good candidate."""
     return next(iter(closest_names(name, names, 1, cutoff=cutoff)), None)

@@ -8,6 +8,7 @@ from kcli.errors import ConfigError
 from kcli.text import (
     closest_name,
     closest_names,
+    did_you_mean,
     duration_ms,
     format_alternatives,
     format_duration,
@@ -104,6 +105,13 @@ def test_the_closest_names_ignore_case() -> None:
     assert sorted(closest_names("LEVLE", names)) == ["Lever", "level"]
     assert closest_name("LEVELS", names) == "level"
     assert closest_name("xyzzy", names) is None
+
+
+def test_similar_names_are_suggested() -> None:
+    names = ["orders", "Orders-v2", "payments", "__consumer_offsets"]
+    assert did_you_mean("order", names).startswith(" (did you mean orders")
+    assert did_you_mean("ORDERS", names).startswith(" (did you mean orders")
+    assert did_you_mean("zzz", names) == ""
 
 
 NOW_MS = 1_704_067_200_000  # 2024-01-01T00:00:00Z

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.group import CLASSIC, CONSUMER, Group, GroupMember
 from kcli.admin.groups.lag import PartitionLag
+from kcli.admin.groups.listing import with_suggestions
 from kcli.admin.groups.survey import GroupSurvey, survey_groups
 from kcli.admin.logs.log_bounds import learn_topics, log_bounds
 from kcli.assignors.lookup import name_on_server
@@ -76,7 +77,7 @@ def read_live_group(
 def _stable_survey(client: ConsumerNetworkClient, name: str, deadline_ms: float) -> GroupSurvey:
     for _ in client.attempts(deadline_ms):
         surveyed = survey_groups(client, [name], deadline_ms)
-        for error in surveyed.errors.values():
+        for error in with_suggestions(client, surveyed.errors, deadline_ms).values():
             raise error
         survey = surveyed.values[name]
         _check(survey.group)

@@ -329,19 +329,13 @@ def _no_topics(client: ConsumerNetworkClient, bad: Sequence[TopicInfo], deadline
         names = client.topics_metadata(None, deadline_ms).topics
     except KcliError:
         names = {}
+    from kcli.text import did_you_mean
+
     existing = [name for name, topic in names.items() if not topic.error]
     messages = [
         f"'{topic.name}' is not a valid topic name; use letters, digits, '.', '_' and '-'"
         if topic.error == ErrorCode.INVALID_TOPIC_EXCEPTION
-        else f"there is no topic {topic.name}{_nearest(topic.name, existing)}"
+        else f"there is no topic {topic.name}{did_you_mean(topic.name, existing)}"
         for topic in bad
     ]
     return BrokerError(bad[0].error, "; ".join(messages))
-
-
-def _nearest(name: str, names: Iterable[str]) -> str:
-    """Return ` (did you mean a or b?)` for the existing names that resemble `name`."""
-    from kcli.text import closest_names
-
-    close = closest_names(name, (other for other in names if other != name))
-    return f" (did you mean {' or '.join(close)}?)" if close else ""

@@ -12,7 +12,6 @@ import pytest
 from kcli.admin.topics import (
     NewTopic,
     PlannedTopic,
-    _nearest,
     apply_topic_deletion,
     create_partitions,
     create_topics,
@@ -299,10 +298,3 @@ def test_an_unreachable_broker_is_a_time_out_with_its_address() -> None:
     config = ClientConfig.from_properties({"bootstrap.servers": "127.0.0.1:1"})
     with closing(connect(config)) as client, pytest.raises(TimeoutExpired, match=r"127\.0\.0\.1:1"):
         list_topics(client, client.clock.now_ms() + 200)
-
-
-def test_similar_topic_names_are_suggested() -> None:
-    names = ["orders", "Orders-v2", "payments", "__consumer_offsets"]
-    assert _nearest("order", names).startswith(" (did you mean orders")
-    assert _nearest("ORDERS", names).startswith(" (did you mean orders")
-    assert _nearest("zzz", names) == ""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.admin.groups.group import CLASSIC, CONSUMER, SHARE, STREAMS
 from kcli.client.requests import Results, ask_nodes, half_deadline
 from kcli.client.routing import Coordinators, all_brokers
 from kcli.error_codes import ErrorCode
-from kcli.errors import KcliError, UnsupportedVersion
+from kcli.errors import BrokerError, KcliError, UnsupportedVersion
 from kcli.structs import Node
+from kcli.text import did_you_mean
 
 if TYPE_CHECKING:
     import re
@@ -118,6 +120,28 @@ def select_groups(
     listed = list_groups(client, deadline_ms)
     groups = {g.group: g.type for found in listed.values.values() for g in found if _matches(pattern, g.group)}
     return SelectedGroups(dict(sorted(groups.items())), listed.errors)
+
+
+def with_suggestions(
+    client: ConsumerNetworkClient, errors: Mapping[str, KcliError], deadline_ms: float
+) -> dict[str, KcliError]:
+    """Return the errors of groups; that of a group that does not exist names existing groups with similar names."""
+    code = ErrorCode.GROUP_ID_NOT_FOUND
+    hints = similar_groups(client, [name for name, error in errors.items() if _is_absent(error)], deadline_ms)
+    return {**errors, **{name: BrokerError(code, f"there is no group {name}{hint}") for name, hint in hints.items()}}
+
+
+def similar_groups(client: ConsumerNetworkClient, absent: Sequence[str], deadline_ms: float) -> dict[str, str]:
+    """Return ` (did you mean billing?)` for each of these groups that has a similar name to an existing group.
+
+    Without `absent` groups, no request is sent. If the groups cannot be listed, there are no suggestions.
+    """
+    existing: list[str] = []
+    if absent:
+        with suppress(KcliError):
+            listed = list_groups(client, half_deadline(client, deadline_ms))
+            existing = [group.group for groups in listed.values.values() for group in groups]
+    return {name: hint for name in absent if (hint := did_you_mean(name, existing))}
 
 
 def _matches(pattern: re.Pattern[str] | None, name: str) -> bool:

@@ -34,10 +34,12 @@ class PlannedGroup(NamedTuple):
 
 def plan_group_deletion(client: ConsumerNetworkClient, groups: Iterable[str], deadline_ms: float) -> list[PlannedGroup]:
     """Plan the deletion of these groups. One with members, or that does not exist, is planned with its error."""
+    from kcli.admin.groups.listing import with_suggestions
     from kcli.admin.groups.survey import survey_groups
 
     names = list(groups)
     surveys = survey_groups(client, names, deadline_ms)
+    surveys.errors = with_suggestions(client, surveys.errors, deadline_ms)
     return [plan_group(name, surveys.values.get(name) or surveys.errors[name]) for name in names]
 
 

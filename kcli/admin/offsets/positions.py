@@ -33,11 +33,12 @@ def read_positions(
     """
     from kcli.admin.groups.committed_offsets import committed_offsets
     from kcli.admin.groups.describe import describe_groups
+    from kcli.admin.groups.listing import with_suggestions
     from kcli.client.routing import Coordinators
 
     coordinators = Coordinators(client)
     described = describe_groups(client, groups, deadline_ms, coordinators=coordinators)
-    for error in described.errors.values():
+    for error in with_suggestions(client, described.errors, deadline_ms).values():
         raise error
     for name, group in described.values.items():
         if group.type == SHARE:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.committed_offsets import committed_offsets
 from kcli.admin.groups.describe import describe_groups
+from kcli.admin.groups.listing import similar_groups
 from kcli.admin.logs.log_bounds import learn_topics, log_bounds, may_pass
 from kcli.admin.offsets.checks import check_cluster
 from kcli.admin.offsets.offset_plan import (
@@ -60,13 +61,14 @@ def plan_group_reset(
     names = list(groups)
     facts = gather_facts(client, names, scope, target, deadline_ms)
     rows: list[Row] = []
+    similar = similar_groups(client, [name for name, it in facts.values.items() if not it.partitions], deadline_ms)
     for name in names:
         if name in facts.errors:
             rows.append(refused_group(name, facts.errors[name]))
             continue
         partitions = facts.values[name].partitions
         moved = plan_reset(name, partitions, target, if_no_record=if_no_record, if_out_of_range=if_out_of_range)
-        rows += moved or [refused_group(name, _nothing_to_move(name, target))]
+        rows += moved or [refused_group(name, _nothing_to_move(name, target, similar.get(name, "")))]
     check_cluster(client, None, deadline_ms)  # requests the cluster id, for the plan
     states = {name: facts.values[name].state for name in names if name in facts.values}
     return make_plan("reset", rows, client.clock.wall_ms(), states, client.metadata.cluster.cluster_id)
@@ -77,10 +79,10 @@ def refused_group(group: str, error: KcliError) -> Row:
     return Row(group, WHOLE_GROUP, None, None, "refuse", error.message, error=error)
 
 
-def _nothing_to_move(group: str, target: Target) -> KcliError:
+def _nothing_to_move(group: str, target: Target, similar: str) -> KcliError:
     if isinstance(target, FromOffsets):
         return NotFound(f"{target.source} has no offsets of group {group}")
-    return NotFound(f"group {group} has no committed offsets; use --topic to set offsets in named topics")
+    return NotFound(f"group {group} has no committed offsets{similar}; use --topic to set offsets in named topics")
 
 
 def plan_copy(

@@ -51,7 +51,8 @@ def run(
     """Show the lag of groups: a row for each partition that is committed or owned.
 
     LAG is END minus COMMITTED; committed offsets are read before end offsets. TIME-LAG is the age of the next unread
-    record, with a ~ where it is not exact; the reason, and the totals, are on standard error. COMMITTED is - for an
+    record, with a ~ where it is not exact; the totals are on standard error, and the reason, with -v also if it is only
+    that the producer's clock set the time. COMMITTED is - for an
     owned partition without a committed offset, MEMBER is - for a partition that no member owns. The command does not
     disturb the group.
 
@@ -129,7 +130,7 @@ def _show_partitions(
     optional = () if wide else OPTIONAL_OF_PARTITIONS
     print_report(env, Report(KIND, columns, items, table=table, optional=optional), common.output)
     if common.output in (None, "table"):
-        for line in summary(list(surveys.values.values())):
+        for line in summary(list(surveys.values.values()), verbose=common.verbose):
             env.report(line)
     return status_of_survey(selected, surveys)
 
@@ -144,7 +145,7 @@ def _describe(
     wide: bool,
 ) -> int:
     from kcli.admin.groups.describe import describe_groups
-    from kcli.admin.groups.listing import select_groups
+    from kcli.admin.groups.listing import select_groups, with_suggestions
     from kcli.cli.group.rows import (
         OPTIONAL_OF_MEMBERS,
         OPTIONAL_OF_STATES,
@@ -164,6 +165,7 @@ def _describe(
     with closing(common.connect()) as client:
         selected = select_groups(client, names, found, deadline_ms)
         described = describe_groups(client, selected.groups, deadline_ms)
+        described.errors = with_suggestions(client, described.errors, deadline_ms)
     items = [
         described_item(described.values[name], members=members)
         if name in described.values
@@ -179,10 +181,11 @@ def _describe(
     return status_of_groups(selected.failures(described), failed_parts=undecoded, succeeded=bool(described.values))
 
 
-def summary(surveys: Sequence[GroupSurvey]) -> Iterator[str]:
+def summary(surveys: Sequence[GroupSurvey], *, verbose: bool = False) -> Iterator[str]:
     """Return lines for standard error: the totals of each group and topic, and the reasons of inexact time lags.
 
-    Of many groups there is only the grand total.
+    Of many groups there is only the grand total. A time set by the producer, which is Kafka's default, is a reason only
+    if `verbose`.
     """
     from kcli.admin.groups.lag import total_lag
 
@@ -192,7 +195,7 @@ def summary(surveys: Sequence[GroupSurvey]) -> Iterator[str]:
     else:
         total = total_lag([p for survey in surveys for p in survey.partitions])
         yield f"{len(surveys)} groups: {format_totals(total)}; `kcli group lag` shows a line for each"
-    yield from _time_lag_notes(p for survey in surveys for p in survey.partitions)
+    yield from _time_lag_notes((p for survey in surveys for p in survey.partitions), verbose=verbose)
 
 
 def _group_summary(survey: GroupSurvey) -> Iterator[str]:
@@ -234,12 +237,18 @@ def format_totals(totals: LagTotals) -> str:
     return f"{text}; unknown in {totals.unknown}" if totals.unknown else text
 
 
-def _time_lag_notes(partitions: Iterable[PartitionLag]) -> Iterator[str]:
+def _time_lag_notes(partitions: Iterable[PartitionLag], *, verbose: bool) -> Iterator[str]:
     from collections import Counter
 
-    notes = Counter((p.time_lag_ms is None, p.time_lag_note) for p in partitions if p.time_lag_note)
-    explanations = _explanations() if notes else {}
-    for (unknown, note), count in sorted(notes.items()):
+    from kcli.admin.groups.lag import CREATE_TIME
+
+    counts: Counter[tuple[bool, str]] = Counter()
+    for p in partitions:
+        notes = [note for note in (p.time_lag_note or "").split("; ") if note and (verbose or note != CREATE_TIME)]
+        if notes:
+            counts[p.time_lag_ms is None, "; ".join(notes)] += 1
+    explanations = _explanations() if counts else {}
+    for (unknown, note), count in sorted(counts.items()):
         reasons = "; ".join(explanations.get(part, part) for part in note.split("; "))
         yield f"TIME-LAG {'-' if unknown else '~'} in {format_count(count, 'row')}: {reasons}"
 
@@ -254,5 +263,5 @@ def _explanations() -> dict[str, str]:
         lag.PARTLY_DONE: "some records after the start offset are acknowledged, perhaps this one",
         lag.NOTHING_THERE: "there is no record at or after this offset",
         lag.NO_TIMESTAMP: "the record has no timestamp",
-        lag.FUTURE: "the time is ahead of the local clock",
+        lag.FUTURE: "the time is ahead of the local clock: the producer's clock or this one is wrong",
     }

@@ -51,6 +51,7 @@ def run(
     """
     from kcli.admin.explain.observe import observe_twice
     from kcli.admin.explain.rules import explain
+    from kcli.admin.groups.listing import with_suggestions
     from kcli.cli.group.selection import check_names
 
     check_names(group)
@@ -60,6 +61,7 @@ def run(
         if env.stderr_is_terminal:
             env.report(f"kcli: two observations, {interval:g} s apart ...")
         observed = observe_twice(client, dict.fromkeys(names), interval * 1000, common.timeout_ms)
+        observed.errors = with_suggestions(client, observed.errors, client.clock.now_ms() + common.timeout_ms)
     findings = {name: explain(observations) for name, observations in observed.values.items()}
     if common.output in (None, "table"):
         _print_pages(env, names, observed, findings)

@@ -50,6 +50,7 @@ def run(
     static member is fenced and stops. If a member does not exist, no member is removed.
     """
     from kcli.admin.groups.describe import describe_groups
+    from kcli.admin.groups.listing import with_suggestions
     from kcli.admin.groups.removal import plan_member_removal, remove_members
     from kcli.cli.group.selection import check_names
 
@@ -60,8 +61,8 @@ def run(
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
         described = describe_groups(client, {group: None}, deadline_ms)
-        if group in described.errors:
-            raise described.errors[group]
+        for error in with_suggestions(client, described.errors, deadline_ms).values():
+            raise error
         plan = plan_member_removal(described.values[group], *ids, every=all_members)
 
         def apply(names: list[str]) -> Mapping[str, KcliError]:

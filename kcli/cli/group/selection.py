@@ -76,7 +76,7 @@ def survey_selected(
 
     The isolation level is a consumer property, so that a shared properties file can set it.
     """
-    from kcli.admin.groups.listing import select_groups
+    from kcli.admin.groups.listing import select_groups, with_suggestions
     from kcli.admin.groups.survey import survey_groups
     from kcli.client.config import ConsumerConfig
 
@@ -86,7 +86,9 @@ def survey_selected(
     deadline_ms = common.deadline_ms()
     with closing(common.connect(config)) as client:
         selected = select_groups(client, names, found, deadline_ms)
-        return selected, survey_groups(client, selected.groups, deadline_ms, isolation_level=level, time_lag=time_lag)
+        surveys = survey_groups(client, selected.groups, deadline_ms, isolation_level=level, time_lag=time_lag)
+        surveys.errors = with_suggestions(client, surveys.errors, deadline_ms)
+        return selected, surveys
 
 
 @contextmanager

@@ -84,6 +84,7 @@ def _watch(
 
     If no group exists in the first sample, its error is raised; otherwise missing groups are waited for.
     """
+    from kcli.admin.groups.listing import with_suggestions
     from kcli.admin.groups.rates import RateHistory
 
     types: dict[str, str | None] = dict.fromkeys(names)
@@ -95,7 +96,7 @@ def _watch(
             timeout_ms = common.timeout_ms if number == 1 else min(common.timeout_ms, _SAMPLE_TIMEOUT_MS)
             sample = _sample(client, types, timeout_ms)
             if number == 1 and not sample.surveys:
-                raise next(iter(sample.errors.values()))
+                raise next(iter(with_suggestions(client, sample.errors, began_ms + timeout_ms).values()))
             failed = sample.errors
             view.show(history.add(sample), env.clock.wall_ms())
             if number == samples or _quits(client, keyboard, view, began_ms + interval_s * 1000 - env.clock.now_ms()):

@@ -84,8 +84,11 @@ def format_first_record(first: FirstRecord) -> str:
     return f"{time}:{'_'.join(key[:_LONGEST_KEY].split(' '))}{'...' if cut else ''}"
 
 
-def plan_lines(plan: Plan) -> Iterator[str]:
-    """Return a line of sums for each group, and lines that name the partitions without a committed offset."""
+def plan_lines(plan: Plan, similar: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Return a line of sums for each group, and lines that name the partitions without a committed offset.
+
+    `similar`: for a group that does not exist, a suggestion of another name.
+    """
     groups = [(group, list(rows)) for group, rows in groupby(plan.rows, key=attrgetter("group"))]
     if len(groups) > FEW:
         yield f"{len(groups)} groups: {_sums(plan.rows)}"
@@ -95,7 +98,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
             yield f"{group}{f' ({state})' if state else ''}: {_sums(rows)}"
         new = [row.tp for row in rows if row.old is None and row.tp.partition != WHOLE_TOPIC and row.error is None]
         if state == ABSENT and any(row.new is not None for row in rows):
-            yield f"group {group} does not exist; the commit creates it"
+            yield f"group {group} does not exist{(similar or {}).get(group, '')}; the commit creates it"
         elif new:
             yield f"{group} has no committed offset in {partition_names(new)}"
 

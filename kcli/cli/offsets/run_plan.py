@@ -19,7 +19,7 @@ from kcli.cli import exit_status
 from kcli.cli.mutation import EXECUTE_HINT, undo_command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from kcli.admin.offsets.apply import Applied
     from kcli.admin.offsets.offset_plan import Plan
@@ -45,9 +45,10 @@ def run_plan(
     if execute and plan.changes and not plan.refused:
         return _execute(env, common, client, plan, deadline_ms)
     errors = _group_errors(client, plan, deadline_ms)
+    similar = _similar_groups(client, plan, deadline_ms)
     with suppress(BrokenPipeError):  # a reader that has gone does not change the status
         _show_plan(env, common, plan)
-        _report_plan(env, plan, errors, execute=execute)
+        _report_plan(env, plan, errors, execute=execute, similar=similar)
     return status_of_refusal(plan, errors)
 
 
@@ -91,6 +92,15 @@ def _group_errors(client: ConsumerNetworkClient, plan: Plan, deadline_ms: float)
     except KcliError as error:
         return [error]
     return []
+
+
+def _similar_groups(client: ConsumerNetworkClient, plan: Plan, deadline_ms: float) -> dict[str, str]:
+    """Return suggestions for groups that a reset would create: their names may be misspelled."""
+    from kcli.admin.groups.listing import similar_groups
+    from kcli.admin.offsets.offset_plan import ABSENT
+
+    absent = [group for group, state in plan.states.items() if state == ABSENT and plan.kind == "reset"]
+    return similar_groups(client, absent, deadline_ms)
 
 
 def _execute(env: Environment, common: Common, client: ConsumerNetworkClient, plan: Plan, deadline_ms: float) -> int:
@@ -159,10 +169,17 @@ def _escaped(env: Environment, text: str) -> str:
     return visible_json(text)
 
 
-def _report_plan(env: Environment, plan: Plan, errors: list[KcliError], *, execute: bool) -> None:
+def _report_plan(
+    env: Environment,
+    plan: Plan,
+    errors: list[KcliError],
+    *,
+    execute: bool,
+    similar: Mapping[str, str] | None = None,
+) -> None:
     from kcli.cli.offsets.plan_output import plan_lines, refusal_lines
 
-    for line in plan_lines(plan):
+    for line in plan_lines(plan, similar):
         env.report(line)
     refusals = list(refusal_lines(plan, errors))
     for line in refusals:

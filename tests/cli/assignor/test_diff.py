@@ -214,7 +214,7 @@ def test_compare_has_one_row_per_assignor(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "expected_error"),
     [
-        ("{group}-gone", 3, "GROUP_ID_NOT_FOUND: there is no such group (group={group}-gone)"),
+        ("{group}-gone", 3, "GROUP_ID_NOT_FOUND: there is no group {group}-gone (did you mean {group}"),
         ("{group} --to rang", 2, "--to: 'rang' is not a known assignor; did you mean range?"),
         ("{group} --compare range,mine", 2, "--compare: 'mine' is not a known assignor; use one of range, roundrobin,"),
         ("{group} --remove c", 3, "there is no member c; the members are "),

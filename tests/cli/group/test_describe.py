@@ -62,3 +62,25 @@ def test_a_wide_terminal_the_option_wide_and_a_pipe_show_all_columns(broker: Emb
     ):
         assert heading(result) == ALL.split()
         assert "--wide" not in result.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("group describe {}", "group describe {} --state", "group lag {}", "group watch {}", "group explain {}"),
+        *("group delete {}", "group remove-members {} --all", "offsets show {}", "offsets export {}"),
+        *("offsets copy {} --to-group new", "offsets delete {} --topic orders", "assignor diff {}"),
+        "offsets reset {} --to-earliest --all-topics",
+    ],
+)
+def test_similar_groups_are_suggested_for_one_that_does_not_exist(broker: EmbeddedBroker, words: str) -> None:
+    result = run_kcli(*words.format("biling").split(), "-b", broker.address)
+    assert result.status == 3
+    assert "(did you mean billing?)" in result.text + result.err
+    assert "did you mean" not in run_kcli(*words.format("zzz").split(), "-b", broker.address).err
+
+
+def test_a_reset_that_creates_a_group_suggests_existing_ones(broker: EmbeddedBroker) -> None:
+    words = ("offsets", "reset", "biling", "--to-earliest", "--topic", "orders")
+    result = run_kcli(*words, "-b", broker.address)
+    assert "group biling does not exist (did you mean billing?); the commit creates it" in result.err

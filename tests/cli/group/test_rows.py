@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kcli.admin.groups.group import GroupMember
-from kcli.admin.groups.lag import CREATE_TIME, NOTHING_THERE
+from kcli.admin.groups.lag import CREATE_TIME, FUTURE, NOTHING_THERE
 from kcli.cli.group.describe import FEW, summary
 from kcli.cli.group.lag import lag_item, lag_rows
 from kcli.cli.group.rows import (
@@ -125,7 +125,20 @@ def test_the_summary_has_totals_for_each_group_and_topic() -> None:
         "  bills: lag 0 in 1 partition",
         "  old: lag unknown in 1 partition",
         "  orders: lag 15 in 3 partitions, up to 3m07s; unknown in 1",
+    ]
+
+
+def test_a_time_of_the_producers_clock_is_only_explained_if_verbose_or_if_that_clock_is_wrong() -> None:
+    """CreateTime is Kafka's default, so that nearly every group has such a time."""
+    seen = survey(
+        {"orders-0": (1, 0, 3), "orders-1": (1, 0, 3)},
+        ages={"orders-0": (5, CREATE_TIME), "orders-1": (0, f"{CREATE_TIME}; {FUTURE}")},
+    )
+    ahead = "the time is ahead of the local clock: the producer's clock or this one is wrong"
+    assert list(summary([seen]))[1:] == [f"TIME-LAG ~ in 1 row: {ahead}"]
+    assert list(summary([seen], verbose=True))[1:] == [
         "TIME-LAG ~ in 1 row: the producer set the time",
+        f"TIME-LAG ~ in 1 row: the producer set the time; {ahead}",
     ]
 
 

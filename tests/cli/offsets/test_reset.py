@@ -132,7 +132,8 @@ def test_a_missing_group_is_created_and_the_undo_deletes_its_offsets(scene: Scen
     name = scene.kafka.new_name("new")
     shown = scene.offsets("reset", name, "--to-latest", "--topic", scene.topic)
     assert shown.status == 0
-    assert f"group {name} does not exist; the commit creates it" in shown.err
+    assert f"group {name} does not exist (did you mean " in shown.err
+    assert "; the commit creates it" in shown.err
     assert scene.offsets("reset", name, "--to-latest", "--topic", scene.topic, "--execute").status == 0
     assert scene.positions(name) == dict.fromkeys(range(3), PER_PARTITION)
     assert scene.offsets("undo", "--last", "--execute").status == 0

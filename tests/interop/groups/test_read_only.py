@@ -31,7 +31,7 @@ LOOKING = {
     "describe --all --lagging --isolation-level read_committed": {"ListGroups"} | RECORDS,
     "describe billing --members": DESCRIBE,
     "describe billing old --state": DESCRIBE,
-    "describe no-such-group": DESCRIBE,
+    "describe no-such-group": DESCRIBE | {"ListGroups"},  # similar names
     "lag --match b": {"ListGroups"} | RECORDS,
     "lag billing --no-time-lag --fail-if lag>100": OFFSETS,
     "wait billing --until stable": DESCRIBE,
