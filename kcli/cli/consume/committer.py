@@ -154,7 +154,8 @@ class Committer:
     def _report_failure(self, error: KcliError) -> None:
         if str(error) != self._last_report:
             self._last_report = str(error)
-            self._report(f"commit failed: {error}; records printed since the last commit may be printed again")
+            reason = str(error).removeprefix("the commit failed: ")
+            self._report(f"commit failed: {reason}; records printed since the last commit may be printed again")
 
 
 def run_despite_wakeups(call: Callable[[], Any]) -> None:

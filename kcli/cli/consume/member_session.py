@@ -344,12 +344,14 @@ class MemberSource:
     def _on_revoked(self, partitions: list[TopicPartition]) -> None:
         if self.closing:
             return
+        self._since_ms = self._clock.now_ms()
         self.save_positions()
         self._committer.commit_or_report(partitions)
         self._committer.forget(partitions)
         self._report(f"revoked {partitions_text(partitions)}")
 
     def _on_lost(self, partitions: list[TopicPartition]) -> None:
+        self._since_ms = self._clock.now_ms()
         self.save_positions()
         self._committer.forget(partitions)
         if not self.closing:

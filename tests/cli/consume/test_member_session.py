@@ -417,6 +417,15 @@ def test_a_member_without_partitions_waits_before_it_exits() -> None:
     assert "no partition is assigned to this member" in run.err
 
 
+@pytest.mark.parametrize("taken", [lost, revoked])
+def test_a_member_that_loses_its_partitions_waits_for_new_ones_before_it_exits(taken: Any) -> None:
+    """Its last assignment was long ago, for example because the reader of its output was slow."""
+    idle: Step = lambda _: {}  # noqa: E731
+    steps = [assigned(0, P0), *[idle] * 30, taken(P0), idle, idle, assigned(0, P0), AB]
+    run = Run(steps, ends={P0: 2}, exit_at_end=True, interrupts=False)
+    assert (run.status, run.out) == (0, b"a\nb\n")
+
+
 def test_a_start_at_the_log_end_without_a_committed_offset_is_reported() -> None:
     def starts(consumer: FakeConsumer) -> Any:
         consumer.subscription.policy_starts = {P0: "latest", P1: "latest", P2: "earliest"}
