@@ -15,6 +15,7 @@ from kcli.errors import BrokerError
 from kcli.producer.batches import RecordMetadata
 from kcli.producer.producer import Producer
 from tests.interop.process import Finished, kcli
+from tests.lossy_proxy import lossy_proxy
 from tests.real_kafka import Kafka, OwnBroker
 
 pytestmark = pytest.mark.slow
@@ -107,6 +108,19 @@ def test_refused_records_are_counted_and_the_others_stored(any_kafka: Kafka, kca
     assert run.status == 1
     assert run.err.startswith("kcli: 1 record not stored: MESSAGE_TOO_LARGE")
     assert kcat_reads(kcat, any_kafka, topic, "%s") == ["small", "small too"]
+
+
+@pytest.mark.parametrize("fault", ["cut", "silent", "short"])
+def test_records_whose_answers_are_lost_are_possibly_stored(any_kafka: Kafka, kcat: str, fault: str) -> None:
+    """kcli said "not stored" of 500 records that were all in the log."""
+    topic = any_kafka.new_topic()
+    lines = [str(n) for n in range(500)]
+    with lossy_proxy(any_kafka.bootstrap_servers, produce=fault) as proxy:
+        argv = ("produce", topic, "-b", proxy.address, "--timeout", "2")
+        run = kcli(*argv, stdin="\n".join(lines).encode())
+    assert run.status == 5, run.err
+    assert run.err.startswith("kcli: 500 records possibly stored: not acknowledged within 2 s (delivery.timeout.ms): ")
+    assert kcat_reads(kcat, any_kafka, topic, "%s") == lines
 
 
 def test_a_compacted_topic_refuses_records_without_a_key(any_kafka: Kafka) -> None:
