@@ -146,6 +146,7 @@ def test_times_as_people_write_them(text: str, ms: int) -> None:
     [
         ("2024-02-30T00:00:00.000", "not on the calendar"),
         ("2024-01-01T25:00:00.000", "not on the calendar"),
+        ("2024-01-01T24:00", "not on the calendar"),
         ("1969-12-31", "before 1970"),
         ("yesterday", "'yesterday' is not a valid time; use "),
         ("1h", "is not a valid time"),

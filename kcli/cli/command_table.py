@@ -72,9 +72,13 @@ def module_of(path: tuple[str, ...]) -> str:
 def find_command(argv: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
     """Return the words to parse and the command that they name; None for help, or when the command is missing.
 
-    The word that a short form leaves out is inserted. A mistyped name raises `ConfigError` with a suggestion.
+    The word that a short form leaves out is inserted. A mistyped name raises `ConfigError` with a suggestion. No word
+    at all asks for help, as with kubectl and gh (status 0); a family without a command is wrong usage, because a
+    script may have lost a word.
     """
-    if not argv or argv[0].startswith("-"):
+    if not argv:
+        return ["--help"], None
+    if argv[0].startswith("-"):
         return argv, None
     first, rest = argv[0], argv[1:]
     if (first,) in COMMANDS:

@@ -78,6 +78,9 @@ def _parse(text: str, option: str, example: str) -> Any:
 
     try:
         return json.loads(text, object_pairs_hook=unique)
+    except json.JSONDecodeError as error:
+        at = f"{text[:60]!r} is not valid JSON: {error.msg} at column {error.colno}"
+        raise _malformed(option, example, at) from None
     except (ValueError, RecursionError):
         raise _malformed(option, example, f"{text[:60]!r} is not valid JSON") from None
 

@@ -48,7 +48,7 @@ def failing(error: BaseException) -> Callable[..., int]:
         ("consume --help", "consume --help", None),
         ("topic", "topic", None),
         ("--help", "--help", None),
-        ("", "", None),
+        ("", "--help", None),
     ],
 )
 def test_the_first_words_name_a_command(line: str, words: str, path: tuple[str, ...] | None) -> None:
@@ -97,6 +97,7 @@ def test_a_usage_error_is_one_line_and_status_2(line: str, message: str) -> None
 def test_help_lists_every_command_with_its_line() -> None:
     shown = run_kcli("--help")
     assert shown.status == 0
+    assert run_kcli() == shown
     for group, line in command_table.GROUPS.items():
         assert group in shown.text
         assert line in shown.text

@@ -170,7 +170,7 @@ ERRORS = [
     (
         "consume orders -o @2024-13-01",
         2,
-        "kcli: -o: '@2024-13-01' is not a valid range; '2024-13-01' is not on the calendar (month must be in 1..12)",
+        "kcli: -o: '@2024-13-01' is not a valid range; '2024-13-01' is not on the calendar",
     ),
     ("consume orders -o 5:2 -e", 2, "kcli: -o: '5:2' is not a valid range; it ends before it starts"),
     (
@@ -330,7 +330,7 @@ ERRORS = [
     ),
     ("offsets apply /nowhere.json", 2, "kcli: cannot read /nowhere.json: No such file or directory"),
     ("offsets apply empty.json", 2, "kcli: empty.json is empty"),
-    ("offsets apply bad.json", 2, "kcli: bad.json, line 1: not JSON: Expecting ',' delimiter"),
+    ("offsets apply bad.json", 2, "kcli: bad.json, line 1, column 11: not JSON: Expecting ',' delimiter"),
     ("offsets apply bad.csv --group billing", 2, "kcli: bad.csv, line 1: offset: 'x' is not valid"),
     (
         "offsets copy billing --to-group billing --all-topics",

@@ -54,7 +54,7 @@ def test_offsets_are_parsed_from_their_text_and_from_pysparks_dict(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("latest", "'latest' is not valid JSON"),
+        ("latest", "'latest' is not valid JSON: Expecting value at column 1"),
         ("[1]", "[1] is not an object"),
         ('{"t":[0,1]}', "[0, 1] is not an object"),
         ('{"t":{"a":1}}', '"a" is not a partition number'),

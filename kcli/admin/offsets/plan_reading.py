@@ -72,7 +72,7 @@ def _parse(text: str, source: str) -> Any:
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             raise ConfigError(f"{source} is JSON lines; a plan is one document (--output json)") from None
-        raise ConfigError(f"{source}, line {error.lineno}: not JSON: {error.msg}") from None
+        raise ConfigError(f"{source}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from None
     except (RecursionError, ValueError):  # deep nesting, or a number with thousands of digits
         raise ConfigError(f"{source} is not a JSON file of kcli") from None
 

@@ -172,7 +172,7 @@ def document(*items: object, **head: object) -> str:
             'f, line 2: "jump" is not a valid kind of plan',
         ),
         ("group,topic,partition,action,plan\ng,t,0,move,reset\n", "f, line 2: move needs a new offset"),
-        ('{"kcli": 1,\n "kind": }', "f, line 2: not JSON: Expecting value"),
+        ('{"kcli": 1,\n "kind": }', "f, line 2, column 10: not JSON: Expecting value"),
         ('{"a": 1}\n{"a": 2}\n', "f is JSON lines; a plan is one document (--output json)"),
         ("[1]", "f is neither a plan nor an export of offsets: its kind is null"),
         ('{"kcli": 1, "kind": "group.list"}', 'f is neither a plan nor an export of offsets: its kind is "group.list"'),
