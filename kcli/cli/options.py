@@ -119,6 +119,11 @@ class Common:
         seconds = throttle_ms / 1000
         self.env.report(f"kcli: note: quotas of the brokers slow kcli down: {seconds:.1f} s so far (throttle_time_ms)")
 
+    @property
+    def time_limit(self) -> dict[str, str]:
+        """The time limit as a property, for a client that is made elsewhere, as in Spark."""
+        return {_TIMEOUT: str(round(self.timeout_ms))}
+
     def deadline_ms(self) -> float:
         """Return the deadline of a command that starts now: for the library's `deadline_ms` arguments."""
         return self.env.clock.now_ms() + self.timeout_ms

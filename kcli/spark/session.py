@@ -105,6 +105,20 @@ def running_jvm() -> subprocess.Popen[bytes] | None:
     return _Jvm.started
 
 
+def jvm_failure() -> SparkFailed | None:
+    """Return the error for a JVM that has ended by itself, or None: calls then fail with errors of the connection."""
+    process = _Jvm.started
+    if process is None:
+        return None
+    try:
+        status = process.wait(1)  # the connection closes a moment before the process ends
+    except subprocess.TimeoutExpired:
+        return None
+    how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+    cure = "if memory was short, increase it with --conf spark.driver.memory=4g; -v shows the output of Spark"
+    return SparkFailed(f"the JVM of Spark has ended unexpectedly ({how}); {cure}")
+
+
 def kill_jvm() -> None:
     """Kill the JVM that `open_session` started, if there is one. Its temporary files remain."""
     if _Jvm.started is not None:

@@ -77,6 +77,23 @@ def test_ctrl_c_ends_a_following_export_with_130_and_stops_the_jvm(our_kafka: Ka
     assert len(read_back(out)) == len(RECORDS)
 
 
+def test_a_jvm_that_dies_during_an_export_is_reported_in_one_sentence(our_kafka: Kafka, tmp_path: Path) -> None:
+    topic, out = fill(our_kafka, RECORDS), tmp_path / "out"
+    with following_export(our_kafka, topic, out) as process:
+        until = time.monotonic() + 300
+        while not any(out.glob("_checkpoint/commits/[1-9]*")) and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.1)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        [jvm] = [int(child) for child in children if Path(f"/proc/{child}/comm").read_text() == "java\n"]
+        os.kill(jvm, signal.SIGKILL)
+        message, complained = process.communicate(timeout=60)
+    assert (process.returncode, message) == (1, "")
+    assert complained == (
+        "kcli: the JVM of Spark has ended unexpectedly (killed by SIGKILL); if memory was short, increase it with "
+        "--conf spark.driver.memory=4g; -v shows the output of Spark\n"
+    )
+
+
 @pytest.mark.parametrize("after_s", MOMENTS)
 def test_a_signal_at_any_moment_ends_everything_with_one_line(our_kafka: Kafka, tmp_path: Path, after_s: float) -> None:
     """Every second moment has a SIGTERM for kcli alone instead of a Ctrl-C for its process group."""

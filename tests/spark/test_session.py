@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from kcli.errors import ConfigError, DisconnectedError, TimeoutExpired
-from kcli.spark.session import check_reachable, open_session, spark_addresses
+from kcli.spark.session import check_reachable, jvm_failure, open_session, spark_addresses
 from kcli.spark.spark_errors import startup_reason
 from tests.cli.fake import run_kcli
 from tests.real_kafka import free_ports
@@ -92,6 +94,19 @@ def test_a_server_that_does_not_answer_ends_the_command_after_the_timeout(silent
 def test_a_malformed_address_is_refused_before_a_connection() -> None:
     with pytest.raises(ConfigError):
         check_reachable("spark://", None, 1)
+
+
+@pytest.mark.parametrize(
+    ("program", "how"), [("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL"), ("exit(3)", "exit status 3")]
+)
+def test_a_jvm_that_dies_is_the_reason_of_all_later_errors(
+    monkeypatch: pytest.MonkeyPatch, program: str, how: str
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        monkeypatch.setattr("kcli.spark.session._Jvm.started", process)
+        assert str(jvm_failure()).startswith(f"the JVM of Spark has ended unexpectedly ({how}); if memory was short")
+    monkeypatch.setattr("kcli.spark.session._Jvm.started", None)
+    assert jvm_failure() is None
 
 
 LOGGED = "26/11/22 15:34:43 ERROR"

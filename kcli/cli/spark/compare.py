@@ -106,7 +106,7 @@ def parse_sources(
     first_source = job.source([first])
     if len(first_source.topics) > 1:
         raise ConfigError("compare takes two topics; give partitions as TOPIC:P,P.. instead of --topic-partition")
-    kafka = dict(first_source.kafka) if config is None else read_properties(config)
+    kafka = dict(first_source.kafka) if config is None else {**job.common.time_limit, **read_properties(config)}
     if brokers is not None:
         kafka["bootstrap.servers"] = brokers
     if "bootstrap.servers" not in kafka:

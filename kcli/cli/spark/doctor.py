@@ -32,6 +32,7 @@ def run(env: Environment, common: Common, cluster: Cluster) -> int:
     with interruptible(env), session_factory(env, common, cluster) as start:
         from kcli.spark.doctor import WRONG, all_checks
 
-        findings = all_checks(start, common.properties, cluster.remote, ship)
+        kafka = {**common.properties, **common.time_limit}
+        findings = all_checks(start, kafka, cluster.remote, ship)
     print_report(env, Report("spark.doctor", COLUMNS, [dict(finding._asdict()) for finding in findings]), common.output)
     return exit_status.FAILED if any(finding.status == WRONG for finding in findings) else exit_status.DONE

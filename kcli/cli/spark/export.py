@@ -166,17 +166,20 @@ def export(job: Job, source: KafkaSource, options: ExportOptions) -> int:
     """Run the export; return an exit status."""
     from kcli.cli.spark.dry_run import show_survey
     from kcli.cli.spark.session import spark_session
-    from kcli.spark.pipelines.export import check_target
+    from kcli.spark.pipelines.export import Unfinished, check_target
     from kcli.text import parse_duration_option
 
     target = parse_export(options)
     every_ms = EVERY_S * 1000 if options.every is None else parse_duration_option("--every", options.every, at_least=0)
-    if job.cluster.remote is None and job.cluster.master.startswith("local"):
+    is_local = job.cluster.remote is None and job.cluster.master.startswith("local")
+    if is_local:
         check_target(target, stream=options.is_stream)
     if job.dry_run:
         return show_survey(job, _survey(source, target, options), _dry_run_options(target, options))
     started_ms = job.env.clock.now_ms()
-    with spark_session(job.env, job.common, job.cluster, preflight=lambda: _survey(source, target, options)) as spark:
+    clean_up = Unfinished(target).remove if is_local and not options.is_stream else lambda: None
+    preflight = lambda: _survey(source, target, options)  # noqa: E731
+    with spark_session(job.env, job.common, job.cluster, preflight=preflight, clean_up=clean_up) as spark:
         if options.is_stream:
             result = _stream(job, spark, source, target, every_ms / 1000 if options.follow else None)
         else:

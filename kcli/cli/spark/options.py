@@ -126,7 +126,7 @@ class Job:
         if needs_topics and not requested:
             raise ConfigError("no topic given; name at least one")
         source = KafkaSource(
-            kafka=self.common.properties,
+            kafka={**self.common.properties, **self.common.time_limit},
             topics=requested,
             start=start_options(start, now_ms),
             until=end_options(end, now_ms),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
@@ -58,30 +59,68 @@ def run_pipeline(
 
 @contextmanager
 def spark_session(
-    env: Environment, common: Common, cluster: Cluster, *, preflight: Callable[[], Survey | None] = lambda: None
+    env: Environment,
+    common: Common,
+    cluster: Cluster,
+    *,
+    preflight: Callable[[], Survey | None] = lambda: None,
+    clean_up: Callable[[], str | None] = lambda: None,
 ) -> Iterator[SparkSession]:
     """A session; its JVM ends with the context. Spark's errors are raised as KcliErrors.
 
     `preflight` is called before everything else; not with --remote, where only the server may reach the brokers.
+    `clean_up` is called when Spark has ended after a failure or an interruption; it returns what it has done, for the
+    user.
     """
     import os
 
     from kcli.spark.java import check_java
-    from kcli.spark.session import check_pyspark
+    from kcli.spark.session import check_pyspark, jvm_failure
     from kcli.spark.spark_errors import translate_error
 
     with interruptible(env):
-        planned = preflight() if cluster.remote is None else None
+        planned = None
+        if cluster.remote is None:
+            with _reporting_a_long_wait(env, common):
+                planned = preflight()
         check_pyspark()
         if cluster.remote is None:
             check_java(os.environ)
-        with session_factory(env, common, cluster, 0 if planned is None else planned.records) as start:
-            try:
-                yield start()
-            except Exception as error:
-                if _is_output_error(error):
-                    raise
-                raise translate_error(error) from error
+        try:
+            with session_factory(env, common, cluster, 0 if planned is None else planned.records) as start:
+                try:
+                    yield start()
+                except Exception as error:
+                    if _is_output_error(error):
+                        raise
+                    raise jvm_failure() or translate_error(error) from error
+        except KeyboardInterrupt as interruption:
+            cleaned = clean_up()
+            if cleaned is None:
+                raise
+            raise KeyboardInterrupt(f"{str(interruption) or INTERRUPTED}; {cleaned}") from None
+        except Exception:
+            cleaned = clean_up()
+            if cleaned is not None:
+                env.report(cleaned)
+            raise
+
+
+_LONG_WAIT_S = 5.0
+
+
+@contextmanager
+def _reporting_a_long_wait(env: Environment, common: Common) -> Iterator[None]:
+    """Report once that brokers do not answer, while the time limit is not yet reached."""
+    servers = common.properties["bootstrap.servers"]
+    line = f"no answer from {servers} yet; waiting up to {common.timeout_ms / 1000:g} s"
+    timer = threading.Timer(_LONG_WAIT_S, env.report, (line,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _is_output_error(error: Exception) -> bool:
@@ -131,17 +170,27 @@ def session_factory(
 def _without_warnings(common: Common) -> Iterator[None]:
     """Suppress PySpark's warnings and logged traces, unless -v is given."""
     import logging
+    import socketserver
     import warnings
 
-    previous = logging.root.manager.disable
+    disabled = logging.root.manager.disable
+    handle_error, excepthook = socketserver.BaseServer.handle_error, threading.excepthook
     with warnings.catch_warnings():
         if not common.verbose:
             warnings.simplefilter("ignore")
             logging.disable(logging.CRITICAL)
+            # PySpark's threads would print a trace each if the JVM dies.
+            socketserver.BaseServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+            threading.excepthook = lambda _: None
         try:
             yield
         finally:
-            logging.disable(previous)
+            logging.disable(disabled)
+            socketserver.BaseServer.handle_error = handle_error  # type: ignore[method-assign]
+            threading.excepthook = excepthook
+
+
+INTERRUPTED = "kcli: interrupted"
 
 
 @contextmanager
@@ -162,7 +211,7 @@ def interruptible(env: Environment) -> Iterator[None]:
         try:
             yield
         except KeyboardInterrupt as interruption:
-            env.report(str(interruption) or "kcli: interrupted")
+            env.report(str(interruption) or INTERRUPTED)
             raise
 
 

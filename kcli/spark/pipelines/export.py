@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -126,6 +127,42 @@ def check_target(export: Export, *, stream: bool) -> None:
         raise Refused(
             f"{export.to} has other files, which would not be read beside those of a stream; use another --to"
         )
+
+
+class Unfinished:
+    """Files of an unfinished batch export to a local folder: Spark leaves them if it is interrupted or the disk is
+    full, and refuses the folder the next time.
+
+    Made before the export. It removes only what an unfinished write leaves, never data, because another process may
+    write to the folder as well.
+    """
+
+    def __init__(self, export: Export) -> None:
+        self._to = local_path(export.to)
+        self._mode = export.mode
+        self._had_target = self._to is not None and self._to.exists()
+        self._had_temporary = self._to is not None and (self._to / _TEMPORARY).exists()
+
+    def remove(self) -> str | None:
+        """Remove them, and return a line about it; None if there is nothing to say. Never raises."""
+        if self._to is None or not self._to.is_dir() or (self._to / "_SUCCESS").exists():
+            return None
+        made_temporary = not self._had_temporary and (self._to / _TEMPORARY).exists()
+        if made_temporary:
+            shutil.rmtree(self._to / _TEMPORARY, ignore_errors=True)
+        if self._had_target:
+            lost = "; its old files are gone" if self._mode == "overwrite" else ""
+            return f"the unfinished files in {self._to} were removed{lost}" if made_temporary else None
+        for path in [*self._to.glob("._*.crc"), *self._to.glob(".part-*.crc")]:
+            path.unlink(missing_ok=True)
+        try:
+            self._to.rmdir()
+        except OSError:
+            return f"{self._to} is incomplete; remove it, or use --mode overwrite"
+        return f"the unfinished {self._to} was removed"
+
+
+_TEMPORARY = "_temporary"
 
 
 def _is_data(path: Path) -> bool:

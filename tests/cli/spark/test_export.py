@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from kcli.clock import ManualClock
 from kcli.errors import ConfigError
 from kcli.spark.java import check_java, major_version
 from kcli.spark.pipelines.export import ExportResult
-from tests.cli.fake import FakeEnvironment, run_kcli
+from tests.cli.fake import FakeEnvironment, Result, run_kcli
 from tests.real_kafka import Kafka
 from tests.test_startup import heavy, imported_by
 
@@ -187,6 +188,94 @@ def test_usage_errors_are_one_line_with_exit_status_2(words: list[str], message:
     done = run_kcli("spark", "export", *words, "-b", "127.0.0.1:1")
     assert message in done.err
     assert (done.status, done.err.count("\n"), done.text) == (2, 1, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "lines"),
+    [
+        (KeyboardInterrupt(), 130, ["kcli: interrupted; the unfinished {to} was removed"]),
+        (
+            OSError(28, "No space left on device"),
+            1,
+            [
+                "the unfinished {to} was removed",
+                "kcli: [Errno 28] No space left on device; free disk space for the result and for Spark's temporary "
+                "files (spark.local.dir)",
+            ],
+        ),
+    ],
+)
+def test_an_unfinished_export_is_removed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: BaseException, status: int, lines: list[str]
+) -> None:
+    to = tmp_path / "lake"
+
+    def export_batch(*_: object) -> None:
+        put(to / "_temporary" / "0" / "part-0")
+        raise error
+
+    done = export_without_spark(monkeypatch, export_batch, to)
+    assert (done.status, done.err.splitlines()) == (status, [line.format(to=to) for line in lines])
+    assert not to.exists()
+
+
+def test_data_is_never_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Another process may write to the folder, and parts of this export may have been completed."""
+    to = tmp_path / "lake"
+
+    def export_batch(*_: object) -> None:
+        put(to / "_temporary" / "0" / "part-1")
+        put(to / "part-0")
+        raise KeyboardInterrupt
+
+    done = export_without_spark(monkeypatch, export_batch, to)
+    assert done.err == f"kcli: interrupted; {to} is incomplete; remove it, or use --mode overwrite\n"
+    assert os.listdir(to) == ["part-0"]
+    done = export_without_spark(monkeypatch, export_batch, to, "--mode", "append")
+    assert done.err == f"kcli: interrupted; the unfinished files in {to} were removed\n"
+    assert os.listdir(to) == ["part-0"]
+    put(to / "_temporary" / "0" / "of-another")
+    assert export_without_spark(monkeypatch, export_batch, to, "--mode", "append").err == "kcli: interrupted\n"
+    assert (to / "_temporary" / "0" / "of-another").exists()
+
+
+def export_without_spark(
+    monkeypatch: pytest.MonkeyPatch, export_batch: Callable[..., Any], to: Path, *words: str
+) -> Result:
+    @contextmanager
+    def opened(*_: object) -> Iterator[Any]:
+        yield lambda: None
+
+    monkeypatch.setattr("kcli.cli.spark.session.session_factory", opened)
+    monkeypatch.setattr("kcli.cli.spark.export._survey", lambda *_: None)
+    monkeypatch.setattr("kcli.spark.java.check_java", lambda _: None)
+    monkeypatch.setattr("kcli.spark.pipelines.export.export_batch", export_batch)
+    return run_kcli("spark", "export", "orders", "--to", str(to), *words)
+
+
+def test_brokers_that_do_not_answer_are_reported_within_the_common_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcli.cli.spark.session._LONG_WAIT_S", 0.1)
+    done = run_kcli("spark", "skew", "orders", "-b", "127.0.0.1:1", "--timeout", "1")
+    assert done.status == 5
+    waiting, failed = done.err.splitlines()
+    assert waiting == "no answer from 127.0.0.1:1 yet; waiting up to 1 s"
+    assert "no broker answered at 127.0.0.1:1" in failed
+
+
+def test_spark_commands_have_the_time_limit_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("spark", "skew", "orders", "--dry-run")
+    limits: list[str] = []
+
+    def survey(source: Any, *_: object) -> Any:
+        limits.append(source.kafka["default.api.timeout.ms"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kcli.spark.pipelines.survey.survey", survey)
+    run_kcli(*words)
+    run_kcli(*words, "--timeout", "2.5")
+    run_kcli(*words, environ={"KCLI_TIMEOUT": "7"})
+    run_kcli(*words, "-X", "default.api.timeout.ms=9000")
+    assert limits == ["30000", "2500", "7000", "9000"]
 
 
 def test_a_following_export_without_a_terminal_reports_a_line_each_minute(monkeypatch: pytest.MonkeyPatch) -> None:
