@@ -13,6 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.broker.cluster_state import ClusterState
+from kcli.broker.config import BROKER_OPTIONS
+from kcli.broker.config_defs import without_effect
 from kcli.broker.control import Control
 from kcli.broker.files import DiskFiles, retry_without
 from kcli.broker.handlers.api_table import HANDLERS
@@ -109,13 +111,23 @@ class Broker:
             undo.pop_all()
         self._maintenance_due_ms = self.clock.now_ms()
         self._log_reports()
+        if (ignored := without_effect(self.config.given, BROKER_OPTIONS)) is not None:
+            self._log(ignored)
 
     def _bind(self) -> socket.socket:
         """Bind the port before anything else. Clients cannot connect until everything is loaded."""
         try:
-            return bind_socket(self.config.host, self.config.port)
+            sock = bind_socket(self.config.host, self.config.port)
         except OSError as error:
             raise KcliError(f"cannot listen on {self.address}: {error.strerror or error}") from None
+        # Accepted sockets inherit the sizes. A receive buffer has to be set before a connection is established.
+        for buffer, size in (
+            (socket.SO_SNDBUF, self.config.socket_send_buffer_bytes),
+            (socket.SO_RCVBUF, self.config.socket_receive_buffer_bytes),
+        ):
+            if size > 0:
+                sock.setsockopt(socket.SOL_SOCKET, buffer, size)
+        return sock
 
     def _open_data(self, undo: ExitStack) -> None:
         config, files = self.config, self._files or DiskFiles()

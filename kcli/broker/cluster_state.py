@@ -10,14 +10,16 @@ disk errors take the data directory offline.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from kcli.broker.config import BROKER_OPTIONS
+from kcli.broker.config_defs import without_effect
 from kcli.broker.data_dir import random_uuid
 from kcli.broker.dynamic_config import DynamicConfig
 from kcli.broker.files import is_exhausted
-from kcli.broker.topic_configs import check_topic_configs, log_config
+from kcli.broker.topic_configs import TOPIC_OPTIONS, check_topic_configs, log_config
 from kcli.broker.topic_rules import (
     check_assignments,
     check_counts,
@@ -121,6 +123,7 @@ class ClusterState:
         check_topic_configs(self.settings, topic.configs)
         if not validate_only:
             self._add_topic(topic)
+            self._report_ignored(name, topic.configs)
         return topic
 
     def auto_create(self, name: str) -> Topic:
@@ -274,6 +277,7 @@ class ClusterState:
         except BrokerError:
             topic.configs = previous
             raise
+        self._report_ignored(name, {setting for setting in configs if configs[setting] != previous.get(setting)})
         self._replica_manager.set_log_config(name, self.log_config(name))
 
     def set_broker_configs(self, broker: str, configs: Mapping[str, str], *, validate_only: bool = False) -> None:
@@ -289,10 +293,17 @@ class ClusterState:
         except BrokerError:
             self.dynamic.restore(broker, previous)
             raise
+        changed = [name for name in configs if configs[name] != previous.get(name)]
+        if (ignored := without_effect(changed, BROKER_OPTIONS)) is not None:
+            self.reports.append(ignored)
         for name in self.topics:
             self._replica_manager.set_log_config(name, self.log_config(name))
 
     # ---- internal ----
+
+    def _report_ignored(self, topic: str, settings: Iterable[str]) -> None:
+        if (ignored := without_effect(sorted(settings), TOPIC_OPTIONS)) is not None:
+            self.reports.append(f"topic {topic}: {ignored}")
 
     def topic_or_error(self, name_or_id: str | UUID) -> Topic:
         """Return the topic. BrokerError UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID if there is none."""

@@ -47,14 +47,11 @@ class BrokerConfig(Settings):
     max_request_partition_size_limit: Int = option(2000, at_least=1)
     queued_max_request_bytes: Long = option(-1)
     socket_listen_backlog_size: Int = option(50, at_least=1)
-    socket_receive_buffer_bytes: Int = option(102_400)
+    socket_receive_buffer_bytes: Int = option(102_400, at_least=-1, excluded=(0,))
     socket_request_max_bytes: Int = option(104_857_600, at_least=1)
-    socket_send_buffer_bytes: Int = option(102_400)
+    socket_send_buffer_bytes: Int = option(102_400, at_least=-1, excluded=(0,))
     fetch_max_bytes: Int = option(57_671_680, at_least=1024)
     max_incremental_fetch_session_cache_slots: Int = option(1000, at_least=0)
-    delete_records_purgatory_purge_interval_requests: Int = option(1)
-    fetch_purgatory_purge_interval_requests: Int = option(1000)
-    producer_purgatory_purge_interval_requests: Int = option(1000)
 
     # Topics.
     auto_create_topics_enable: Boolean = option(True)
@@ -63,10 +60,7 @@ class BrokerConfig(Settings):
     num_partitions: Int = option(1, at_least=1)
 
     # Defaults of topic settings.
-    compression_gzip_level: Int = option(-1, at_least=-1, at_most=9, excluded=(0,), update=_LIVE)
-    compression_lz4_level: Int = option(9, at_least=1, at_most=17, update=_LIVE)
     compression_type: String = option("producer", choices=_CODECS, update=_LIVE)
-    compression_zstd_level: Int = option(3, at_least=-131_072, at_most=22, update=_LIVE)
     log_cleaner_delete_retention_ms: Long = option(86_400_000, at_least=0, update=_LIVE)
     log_cleaner_max_compaction_lag_ms: Long = option(LONG_MAX, at_least=1, update=_LIVE)
     log_cleaner_min_cleanable_ratio: Double = option(0.5, at_least=0, at_most=1, update=_LIVE)
@@ -77,12 +71,9 @@ class BrokerConfig(Settings):
     log_flush_scheduler_interval_ms: Long = option(LONG_MAX)
     log_index_interval_bytes: Int = option(4096, at_least=0, update=_LIVE)
     log_index_size_max_bytes: Int = option(10_485_760, at_least=4, update=_LIVE)
-    log_local_retention_bytes: Long = option(-2, at_least=-2, ignored=True)
-    log_local_retention_ms: Long = option(-2, at_least=-2, ignored=True)
     log_message_timestamp_after_max_ms: Long = option(3_600_000, at_least=0, update=_LIVE)
     log_message_timestamp_before_max_ms: Long = option(LONG_MAX, at_least=0, update=_LIVE)
     log_message_timestamp_type: String = option("CreateTime", choices=("CreateTime", "LogAppendTime"), update=_LIVE)
-    log_preallocate: Boolean = option(False, update=_LIVE)
     log_retention_bytes: Long = option(-1, update=_LIVE)
     log_retention_hours: Int = option(168)
     log_retention_minutes: Int | None = option(None)
@@ -94,13 +85,10 @@ class BrokerConfig(Settings):
     log_segment_bytes: Int = option(1_073_741_824, at_least=1_048_576, update=_LIVE)
     log_segment_delete_delay_ms: Long = option(60_000, at_least=0, update=_LIVE)
     message_max_bytes: Int = option(1_048_588, at_least=0, update=_LIVE)
-    min_insync_replicas: Int = option(1, at_least=1, update=_LIVE)
-    unclean_leader_election_enable: Boolean = option(False, update=_LIVE)
 
     # Maintenance of the logs.
     log_cleaner_backoff_ms: Long = option(15_000, at_least=0)
     log_cleaner_enable: Boolean = option(True)
-    log_cleaner_io_buffer_size: Int = option(524_288, at_least=0)
     log_cleaner_dedupe_buffer_size: Long = option(134_217_728)
     log_flush_offset_checkpoint_interval_ms: Int = option(60_000, at_least=0)
     log_flush_start_offset_checkpoint_interval_ms: Int = option(60_000, at_least=0)
@@ -114,40 +102,52 @@ class BrokerConfig(Settings):
     group_max_size: Int = option(INT_MAX, at_least=1)
     group_min_session_timeout_ms: Int = option(6000)
     offset_metadata_max_bytes: Int = option(4096)
-    offsets_commit_timeout_ms: Int = option(5000, at_least=1)
     offsets_retention_check_interval_ms: Long = option(600_000, at_least=1)
     offsets_retention_minutes: Int = option(10_080, at_least=1)
     offsets_topic_compression_codec: Int = option(0, at_least=0, at_most=4)
     offsets_topic_num_partitions: Int = option(50, at_least=1)
     offsets_topic_replication_factor: Short = option(1, at_least=1)
     offsets_topic_segment_bytes: Int = option(104_857_600, at_least=1)
+    transaction_state_log_num_partitions: Int = option(50, at_least=1)
+    transaction_state_log_replication_factor: Short = option(1, at_least=1)
 
     # Idempotent producers.
     producer_id_expiration_check_interval_ms: Int = option(600_000, at_least=1, internal=True)
     producer_id_expiration_ms: Int = option(86_400_000, at_least=1)
-    transaction_max_timeout_ms: Int = option(900_000, at_least=1)
-    transactional_id_expiration_ms: Int = option(604_800_000, at_least=1)
 
-    # Accepted because many server.properties files have them; they have no effect in one process with one loop.
+    # Accepted because many server.properties files have them, and reported at the start: they have no effect in one
+    # process with one loop, one replica of each partition, no transactions, and no purgatory that must be purged.
     background_threads: Int = option(10, at_least=1, ignored=True)
     broker_heartbeat_interval_ms: Int = option(2000, ignored=True)
     broker_session_timeout_ms: Int = option(9000, ignored=True)
+    compression_gzip_level: Int = option(-1, at_least=-1, at_most=9, excluded=(0,), update=_LIVE, ignored=True)
+    compression_lz4_level: Int = option(9, at_least=1, at_most=17, update=_LIVE, ignored=True)
+    compression_zstd_level: Int = option(3, at_least=-131_072, at_most=22, update=_LIVE, ignored=True)
     controller_listener_names: List = option(("CONTROLLER",), ignored=True)
     controller_quorum_bootstrap_servers: List = option((), ignored=True)
     controller_quorum_voters: List = option((), ignored=True)
+    delete_records_purgatory_purge_interval_requests: Int = option(1, ignored=True)
+    fetch_purgatory_purge_interval_requests: Int = option(1000, ignored=True)
     group_consumer_heartbeat_interval_ms: Int = option(5000, at_least=1, ignored=True)
     group_consumer_min_heartbeat_interval_ms: Int = option(5000, at_least=1, ignored=True)
     group_consumer_min_session_timeout_ms: Int = option(45_000, at_least=1, ignored=True)
     group_consumer_session_timeout_ms: Int = option(45_000, at_least=1, ignored=True)
     inter_broker_listener_name: String | None = option(None, ignored=True)
     listener_security_protocol_map: String = option("PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT", ignored=True)
+    log_cleaner_io_buffer_size: Int = option(524_288, at_least=0, ignored=True)
     log_cleaner_threads: Int = option(1, at_least=0, ignored=True)
+    log_local_retention_bytes: Long = option(-2, at_least=-2, ignored=True)
+    log_local_retention_ms: Long = option(-2, at_least=-2, ignored=True)
+    log_preallocate: Boolean = option(False, update=_LIVE, ignored=True)
+    min_insync_replicas: Int = option(1, at_least=1, update=_LIVE, ignored=True)
     num_io_threads: Int = option(8, at_least=1, ignored=True)
     num_network_threads: Int = option(3, at_least=1, ignored=True)
     num_recovery_threads_per_data_dir: Int = option(2, at_least=1, ignored=True)
     num_replica_fetchers: Int = option(1, at_least=1, ignored=True)
+    offsets_commit_timeout_ms: Int = option(5000, at_least=1, ignored=True)
     offsets_load_buffer_size: Int = option(5_242_880, at_least=1, ignored=True)
     process_roles: List = option(("broker", "controller"), choices=("broker", "controller"), ignored=True)
+    producer_purgatory_purge_interval_requests: Int = option(1000, ignored=True)
     queued_max_requests: Int = option(500, at_least=1, ignored=True)
     replica_fetch_max_bytes: Int = option(1_048_576, at_least=0, ignored=True)
     replica_lag_time_max_ms: Long = option(30_000, ignored=True)
@@ -155,9 +155,10 @@ class BrokerConfig(Settings):
     share_coordinator_state_topic_min_isr: Short = option(1, at_least=1, ignored=True)
     share_coordinator_state_topic_num_partitions: Int = option(50, at_least=1, ignored=True)
     share_coordinator_state_topic_replication_factor: Short = option(1, at_least=1, ignored=True)
+    transaction_max_timeout_ms: Int = option(900_000, at_least=1, ignored=True)
     transaction_state_log_min_isr: Int = option(1, at_least=1, ignored=True)
-    transaction_state_log_num_partitions: Int = option(50, at_least=1, ignored=True)
-    transaction_state_log_replication_factor: Short = option(1, at_least=1, ignored=True)
+    transactional_id_expiration_ms: Int = option(604_800_000, at_least=1, ignored=True)
+    unclean_leader_election_enable: Boolean = option(False, update=_LIVE, ignored=True)
 
     # Derived from the listeners: the addresses to listen on and to advertise. Port 0 means any free port.
     host: str
@@ -175,11 +176,6 @@ class BrokerConfig(Settings):
         if self.advertised_listeners:
             advertised = _endpoint("advertised.listeners", self.advertised_listeners)
         return {"host": host, "port": port, "advertised_host": advertised[0], "advertised_port": advertised[1]}
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """The given settings that have no effect in this broker, for a warning."""
-        return tuple(name for name in self.given if BROKER_OPTIONS[name].ignored)
 
     @property
     def data_dir(self) -> str | None:

@@ -5,7 +5,7 @@ Type numbers are those of DescribeConfigs (KIP-226, KIP-569).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -38,15 +38,23 @@ class Option(Setting):
     ) -> None:
         """`definition` is passed to `Setting`.
 
-        An `ignored` setting is accepted and has no effect. An `internal` setting is hidden from clients
-        unless it is set. `synonyms` of a topic setting are the broker settings that give its default, in order of
-        precedence, each with the factor from its unit to the topic's.
+        An `ignored` setting is accepted and has no effect; `without_effect` reports it. An `internal` setting is hidden
+        from clients unless it is set. `synonyms` of a topic setting are the broker settings that give its default, in
+        order of precedence, each with the factor from its unit to the topic's.
         """
         super().__init__(default, **definition)
         self.update = update
         self.ignored = ignored
         self.internal = internal
         self.synonyms = synonyms or {}
+
+
+def without_effect(names: Iterable[str], options: Mapping[str, Option]) -> str | None:
+    """Return a sentence about those of these settings that have no effect, None if all have one."""
+    ignored = [name for name in names if name in options and options[name].ignored]
+    if not ignored:
+        return None
+    return f"{', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect in this broker"
 
 
 def option(default: Any, **definition: Any) -> Any:

@@ -40,10 +40,21 @@ TOPIC_OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
         _option("cleanup.policy", "List", ("delete",), "log.cleanup.policy", choices=("compact", "delete")),
-        _option("compression.gzip.level", "Int", -1, "compression.gzip.level", at_least=-1, at_most=9, excluded=(0,)),
-        _option("compression.lz4.level", "Int", 9, "compression.lz4.level", at_least=1, at_most=17),
+        _option(
+            "compression.gzip.level",
+            "Int",
+            -1,
+            "compression.gzip.level",
+            at_least=-1,
+            at_most=9,
+            excluded=(0,),
+            ignored=True,
+        ),
+        _option("compression.lz4.level", "Int", 9, "compression.lz4.level", at_least=1, at_most=17, ignored=True),
         _option("compression.type", "String", "producer", "compression.type", choices=_CODECS),
-        _option("compression.zstd.level", "Int", 3, "compression.zstd.level", at_least=-131_072, at_most=22),
+        _option(
+            "compression.zstd.level", "Int", 3, "compression.zstd.level", at_least=-131_072, at_most=22, ignored=True
+        ),
         _option("delete.retention.ms", "Long", 86_400_000, "log.cleaner.delete.retention.ms", at_least=0),
         _option("file.delete.delay.ms", "Long", 60_000, "log.segment.delete.delay.ms", at_least=0),
         _option("flush.messages", "Long", LONG_MAX, "log.flush.interval.messages", at_least=1),
@@ -63,8 +74,8 @@ TOPIC_OPTIONS: dict[str, Option] = {
         _option("message.timestamp.type", "String", "CreateTime", "log.message.timestamp.type", choices=_TIMESTAMPS),
         _option("min.cleanable.dirty.ratio", "Double", 0.5, "log.cleaner.min.cleanable.ratio", at_least=0, at_most=1),
         _option("min.compaction.lag.ms", "Long", 0, "log.cleaner.min.compaction.lag.ms", at_least=0),
-        _option("min.insync.replicas", "Int", 1, "min.insync.replicas", at_least=1),
-        _option("preallocate", "Boolean", False, "log.preallocate"),
+        _option("min.insync.replicas", "Int", 1, "min.insync.replicas", at_least=1, ignored=True),
+        _option("preallocate", "Boolean", False, "log.preallocate", ignored=True),
         _option("remote.log.copy.disable", "Boolean", False, ignored=True),
         _option("remote.log.delete.on.disable", "Boolean", False, ignored=True),
         _option("remote.storage.enable", "Boolean", False, ignored=True),
@@ -74,7 +85,7 @@ TOPIC_OPTIONS: dict[str, Option] = {
         _option("segment.index.bytes", "Int", 10_485_760, "log.index.size.max.bytes", at_least=4),
         _option("segment.jitter.ms", "Long", 0, _JITTER, at_least=0),
         _option("segment.ms", "Long", 604_800_000, _ROLL, at_least=1),
-        _option("unclean.leader.election.enable", "Boolean", False, "unclean.leader.election.enable"),
+        _option("unclean.leader.election.enable", "Boolean", False, "unclean.leader.election.enable", ignored=True),
     )
 }
 

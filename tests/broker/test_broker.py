@@ -201,3 +201,44 @@ def test_ipv6_address_has_brackets(serve: Callable[..., Served]) -> None:
     assert served.broker.address == f"[::1]:{served.broker.port}"
     with socket.create_connection(("::1", served.broker.port)):
         pass
+
+
+@pytest.mark.parametrize("size", [-1, 40_000])
+def test_connections_have_the_configured_socket_buffers(serve: Callable[..., Served], size: int) -> None:
+    settings = {"socket_send_buffer_bytes": str(size), "socket_receive_buffer_bytes": str(size)}
+    served = serve(**settings)
+    with Wire(served.broker.address) as wire, socket.socket() as other:
+        wire.ask(fetch("t"), 11)
+        accepted = served.broker.call(
+            lambda: socket.fromfd(_accepted(served.broker), socket.AF_INET, socket.SOCK_STREAM)
+        )
+        for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            if size > 0:
+                other.setsockopt(socket.SOL_SOCKET, buffer, size)
+                assert accepted.getsockopt(socket.SOL_SOCKET, buffer) == other.getsockopt(socket.SOL_SOCKET, buffer)
+            else:
+                assert accepted.getsockopt(socket.SOL_SOCKET, buffer) > 100_000, "left to the operating system"
+        accepted.close()
+
+
+def _accepted(broker: Broker) -> int:
+    """Return the descriptor of the first connection."""
+    channel = broker.server._selector.channel("1")
+    assert channel is not None
+    return channel.transport.fileno()
+
+
+def test_settings_without_effect_are_logged_at_start_and_when_they_are_set(serve: Callable[..., Served]) -> None:
+    logged: list[str] = []
+    broker = serve(logged, num_io_threads="4", num_partitions="2", process_roles="broker").broker
+    assert logged == ["num.io.threads, process.roles have no effect in this broker"]
+    broker.call(lambda: broker.cluster.create_topic("t", 1, 1, {"preallocate": "true", "segment.bytes": "2000000"}))
+    broker.call(lambda: broker.cluster.set_topic_configs("t", {"preallocate": "true", "compression.lz4.level": "3"}))
+    broker.call(lambda: broker.cluster.set_broker_configs("", {"min.insync.replicas": "2", "log.retention.ms": "9"}))
+    with Wire(broker.address) as wire:
+        wire.ask(fetch("t"), 11)
+    assert logged[1:] == [
+        "topic t: preallocate has no effect in this broker",
+        "topic t: compression.lz4.level has no effect in this broker",
+        "min.insync.replicas has no effect in this broker",
+    ]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import kcli.broker
 from kcli.broker.config import BROKER_OPTIONS, BrokerConfig
-from kcli.broker.config_defs import TYPE_NUMBERS
+from kcli.broker.config_defs import TYPE_NUMBERS, without_effect
+from kcli.broker.log.log_config import LogConfig
+from kcli.broker.topic_configs import TOPIC_OPTIONS
 from kcli.errors import ConfigError
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -18,7 +23,8 @@ from kcli.settings import format_value
 from tests.broker.wire import Wire
 from tests.real_kafka import SETTINGS, Kafka
 
-BROKER = 4
+BROKER = Path(kcli.broker.__file__).parent
+BROKER_RESOURCE = 4
 DEFAULT = 5
 
 # Settings that differ from Kafka's, with the reason.
@@ -139,9 +145,41 @@ def test_advertised_listener_may_differ() -> None:
     assert config.port == 9092
 
 
-def test_settings_without_effect_are_accepted_and_listed() -> None:
+def test_settings_without_effect_are_reported_in_one_sentence() -> None:
     config = BrokerConfig.from_properties({"num.io.threads": 4, "num.partitions": 2, "process.roles": "broker"})
-    assert config.ignored == ("num.io.threads", "process.roles")
+    sentence = without_effect(config.given, BROKER_OPTIONS)
+    assert sentence == "num.io.threads, process.roles have no effect in this broker"
+    assert without_effect(["num.partitions"], BROKER_OPTIONS) is None
+    assert without_effect(["preallocate"], TOPIC_OPTIONS) == "preallocate has no effect in this broker"
+
+
+def attributes_read(folder: Path, *, without: str) -> set[str]:
+    """Return the names of all attributes that the modules in a folder read."""
+    nodes = (node for path in folder.rglob("*.py") if path.name != without for node in ast.walk(parsed(path)))
+    return {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+def test_every_setting_is_read_or_reported_as_without_effect() -> None:
+    """A setting that is accepted in silence and read nowhere looks heeded."""
+    defaults_of_topics = {name for option in TOPIC_OPTIONS.values() if not option.ignored for name in option.synonyms}
+    read = attributes_read(BROKER, without="config.py")
+    unread = {name for name in BROKER_OPTIONS if name.replace(".", "_") not in read} - defaults_of_topics
+    assert unread - {"listeners", "advertised.listeners", "log.dir", "log.dirs"} == {
+        name for name, option in BROKER_OPTIONS.items() if option.ignored
+    } - {"min.insync.replicas"}, "min.insync.replicas is shown to clients, and has no effect on one replica"
+
+
+def test_every_topic_setting_is_read_by_a_log_or_reported_as_without_effect() -> None:
+    read = attributes_read(BROKER, without="log_config.py")
+    in_logs = {field.replace("_", ".") for field in LogConfig._fields if field in read}
+    assert len(in_logs) == len(LogConfig._fields)
+    ignored = {name for name, option in TOPIC_OPTIONS.items() if option.ignored}
+    assert in_logs | ignored | {"internal.segment.bytes"} == set(TOPIC_OPTIONS)
+    assert not in_logs & ignored
 
 
 def test_log_dirs_precedes_log_dir() -> None:
@@ -159,7 +197,7 @@ def test_properties_of_the_real_kafka_in_tests_are_known() -> None:
 @pytest.fixture(scope="module")
 def kafkas_settings(real_kafka: Kafka) -> dict[str, DescribeConfigsResourceResult]:
     with Wire(real_kafka.bootstrap_servers) as wire:
-        resource = DescribeConfigsResource(resource_type=BROKER, resource_name="1", configuration_keys=None)
+        resource = DescribeConfigsResource(resource_type=BROKER_RESOURCE, resource_name="1", configuration_keys=None)
         [result] = wire.ask(DescribeConfigsRequest(resources=[resource], include_synonyms=True), 4).results
     return {config.name: config for config in result.configs}
 

@@ -25,15 +25,12 @@ class LogConfig(NamedTuple):
     message_timestamp_type: str = "CreateTime"
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
-    min_insync_replicas: int = 1
-    preallocate: bool = False
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
     segment_bytes: int = 1_073_741_824
     segment_index_bytes: int = 10_485_760
     segment_jitter_ms: int = 0
     segment_ms: int = 604_800_000
-    unclean_leader_election_enable: bool = False
 
     @property
     def is_compacted(self) -> bool:

@@ -115,8 +115,6 @@ def _settings(env: Environment, properties: dict[str, str]) -> BrokerConfig:
     from kcli.broker.config import BrokerConfig
 
     settings = BrokerConfig.from_properties(properties)
-    for name in settings.ignored:
-        env.report(f"kcli: {name} has no effect in this broker")
     if not _is_loopback(settings.host):
         env.report("kcli: listening beyond this machine without access control: anyone can read, write and delete data")
     return settings
