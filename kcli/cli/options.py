@@ -92,6 +92,8 @@ class Common:
             from kcli.client.config import without_effect
 
             raise without_effect(f"-X {key}", no_effect[key])
+        if self.properties.get("allow.auto.create.topics") == "true":
+            no_effect["allow.auto.create.topics"] = "kcli creates no topic by reading it"
         if names := sorted(no_effect.keys() - self._warned):
             self._warned.update(names)
             self.env.report(f"kcli: note: without effect in kcli: {', '.join(names)}")

@@ -124,6 +124,7 @@ def test_automatic_topic_creation_is_always_off() -> None:
     common = merged(property=["allow.auto.create.topics=true"])
     assert not common.config().allow_auto_create_topics
     assert not common.config(client_id="mine").allow_auto_create_topics
+    assert common.env.result(0).err == "kcli: note: without effect in kcli: allow.auto.create.topics\n"  # type: ignore[attr-defined]
 
 
 def test_a_properties_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:

@@ -124,8 +124,8 @@ def test_runs_with_a_limit_print_each_record_once(any_kafka: Kafka, consume: Con
 
 def test_without_commits_nothing_is_committed(our_kafka: Kafka, consume: Consume) -> None:
     topic = produced(our_kafka)
-    for _ in range(2):
-        run = consume(our_kafka, topic, f"g-{topic}", "-o", "start", "-e", "--no-commit")
+    for off in (["--no-commit"], ["-X", "enable.auto.commit=false"]):
+        run = consume(our_kafka, topic, f"g-{topic}", "-o", "start", "-e", *off)
         assert (run.status, len(run.lines)) == (0, 2 * PER_PARTITION)
     assert committed(our_kafka, topic, f"g-{topic}") == [-1001] * 2
 

@@ -14,7 +14,7 @@ UTC.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.consumer.read_range import EARLIEST, LATEST, Bound, FromEnd, FromStart, Offset, ReadRange, Time
@@ -226,8 +226,18 @@ class MemberOptions(NamedTuple):
     protocol: str | None = None
 
 
-def refuse_without_group(options: MemberOptions) -> None:
-    """Raise ConfigError for options that require --group."""
+_OF_MEMBERS = {
+    "auto.offset.reset": "use -o start or -o end",
+    "enable.auto.commit": "remove it",
+    "group.id": "use --group",
+}
+
+
+def refuse_without_group(options: MemberOptions, properties: Collection[str] = ()) -> None:
+    """Raise ConfigError for options, and for `properties` of the command line, that require --group."""
+    for name in sorted(_OF_MEMBERS.keys() & set(properties)):
+        if options.group is None:
+            raise ConfigError(f"-X {name} has no effect without --group; {_OF_MEMBERS[name]}")
     given = {
         "--no-commit": options.no_commit,
         "--assignor": options.assignor is not None,

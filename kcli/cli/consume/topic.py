@@ -151,7 +151,7 @@ def run(
     from kcli.text import parse_topics
 
     member = MemberOptions(group, no_commit, assignor, instance_id, protocol)
-    refuse_without_group(member)
+    refuse_without_group(member, common.on_purpose)
     offsets = offset_options(offset, from_beginning=from_beginning)
     specs = parse_offset_specs(() if group is not None else offsets, env.clock.wall_ms())
     wanted = parse_topics(topic, partition or ())
@@ -173,7 +173,8 @@ def run(
     if group is not None:
         topics = check_topics(wanted, partition or ())
         config = _member_config(common, isolation_level, member, offsets)
-        return _read_as_member(env, common, topics, config, printing, exit_at_end=exit_at_end, commits=not no_commit)
+        commits = not no_commit and common.properties.get("enable.auto.commit", "true").lower() != "false"
+        return _read_as_member(env, common, topics, config, printing, exit_at_end=exit_at_end, commits=commits)
     from kcli.consumer.range_reader import RangeReader
 
     config = _config(common, isolation_level)

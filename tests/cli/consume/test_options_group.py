@@ -37,6 +37,20 @@ def test_options_of_members_require_group(option: list[str]) -> None:
     assert f"{option[0]} requires --group" in err
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("group.id=g", "-X group.id has no effect without --group; use --group"),
+        ("auto.offset.reset=earliest", "-X auto.offset.reset has no effect without --group; use -o start or -o end"),
+        ("enable.auto.commit=false", "-X enable.auto.commit has no effect without --group; remove it"),
+    ],
+)
+def test_a_property_of_members_without_group_is_refused(given: str, message: str) -> None:
+    status, _, err = consume("-X", given)
+    assert status == 2
+    assert message in err
+
+
 def test_an_empty_group_name_is_an_error() -> None:
     assert "--group: the group name must not be empty" in consume("--group", "").err
 
