@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.cli import exit_status
@@ -62,7 +62,7 @@ def print_as_member(
         read_committed=plan.read_committed,
     )
     started_ms, leave_ms, is_known = env.clock.now_ms(), plan.timeout_ms, True
-    with Interrupt(client.wakeup) as interrupt:
+    with Interrupt(client.wakeup) as interrupt, _reported_log(warn):
         try:
             source.subscribe(plan.topics)
             follow = FollowReports(env, prefix, source.followed, printed, options)
@@ -85,6 +85,23 @@ def print_as_member(
                 _report_result(env, options, source, committer, printed, env.clock.now_ms() - started_ms)
     env.interrupted = interrupt.requested
     return exit_status.INTERRUPTED if stop is StopReason.INTERRUPTED else exit_status.DONE
+
+
+@contextmanager
+def _reported_log(report: Callable[[str], None]) -> Iterator[None]:
+    """Report what the library logs meanwhile, such as a deleted topic; Python would print it without a name."""
+    import logging
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            report(record.getMessage())
+
+    logger, handler = logging.getLogger("kcli.consumer"), Handler()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def _report_result(

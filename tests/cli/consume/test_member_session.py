@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import re
 import signal
@@ -364,6 +365,15 @@ def test_a_last_commit_that_fails_after_an_error_is_reported() -> None:
 
 def test_a_second_ctrl_c_prints_no_table() -> None:
     assert "POSITION" not in Run([assigned(0, P0), AB, fails(KeyboardInterrupt())]).err
+
+
+def test_warnings_of_the_library_are_reports_of_the_command() -> None:
+    def warns(consumer: FakeConsumer) -> Any:
+        logging.getLogger("kcli.consumer").warning("topic %s does not exist", "orders")
+        return {}
+
+    assert "kcli: group g: topic orders does not exist\n" in Run([assigned(0, P0), warns], quiet=True).err
+    assert logging.getLogger("kcli.consumer").handlers == []
 
 
 def test_a_read_without_an_assignment_prints_no_table() -> None:
