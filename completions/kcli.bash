@@ -461,7 +461,7 @@ _kcli() {
         " topic list") words="--long -l --internal --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " topic describe") words="--offsets --configs --all-configs --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " topic create") words="--partitions -p --replication -r --config -c --if-not-exists --dry-run --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " topic delete") words="--if-exists --execute --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " topic delete") words="--if-exists --internal --execute --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " consume topic") words="--offset -o --from-beginning --exit -e --max-messages -n --idle-timeout --partition -p --format -f --delimiter -D --key-delimiter -K --null -Z --grep --key --header -H --invert --isolation-level --group -g --no-commit --assignor --instance-id --protocol --stats --quiet -q --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " produce") words="--input --delimiter -D --key-delimiter -K --key -k --partition -p --header -H --timestamp --empty-as-null -Z --compression -z --acks --stats --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " group list") words="--state --type --topic -t --match --names --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;

@@ -58,6 +58,7 @@ complete -c kcli -n '__kcli_at topic create' -l verbose -s v -d 'Print more deta
 complete -c kcli -n '__kcli_at topic create' -l help -s h -d 'Show the help and exit.'
 complete -c kcli -n '__kcli_just_at topic' -a 'delete' -d 'Delete topics and all their records.'
 complete -c kcli -n '__kcli_at topic delete' -l if-exists -d 'Skip topics that do not exist.'
+complete -c kcli -n '__kcli_at topic delete' -l internal -d 'Delete also internal topics, such as __consumer_offsets.'
 complete -c kcli -n '__kcli_at topic delete' -l execute -d 'Apply the plan. Without it, only show the plan.'
 complete -c kcli -n '__kcli_at topic delete' -l bootstrap-server -s b -x -d 'Connect to these brokers first. [KCLI_BOOTSTRAP_SERVER; localhost:9092]'
 complete -c kcli -n '__kcli_at topic delete' -l property -s X -x -d 'Set a Kafka client property; repeatable. [KCLI_PROPERTY]'

@@ -146,11 +146,14 @@ class Admin:
         results = self.create_topics([NewTopic(name, partitions, replication, configs or {})], dry_run=dry_run)
         return _only(results, name)
 
-    def plan_topic_deletion(self, *names: str) -> list[PlannedTopic]:
-        """Plan the deletion of topics: their partitions, and about how many records they hold. Changes nothing."""
+    def plan_topic_deletion(self, *names: str, internal: bool = False) -> list[PlannedTopic]:
+        """Plan the deletion of topics: their partitions, and about how many records they hold. Changes nothing.
+
+        A topic of the brokers, such as __consumer_offsets, is planned with the error Refused unless `internal`.
+        """
         from kcli.admin.topics import plan_topic_deletion
 
-        return plan_topic_deletion(self._client, names, self._deadline_ms())
+        return plan_topic_deletion(self._client, names, self._deadline_ms(), internal=internal)
 
     def delete_topics(self, plan: Sequence[PlannedTopic]) -> Results[str, None]:
         """Delete the topics of a plan, with all their records. Errors of the plan and of the broker are by name.

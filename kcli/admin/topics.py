@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from kcli.client.requests import Confirm, Results, fan_out, fan_out_changes, half_deadline
 from kcli.client.routing import locate_controller
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, IncompleteResponse, KcliError, UnsupportedVersion
+from kcli.errors import BrokerError, IncompleteResponse, KcliError, Refused, UnsupportedVersion
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _FIRST_DELETION_WITH_IDS = 6
+_INTERNAL = (
+    "this is an internal topic; its deletion loses the committed offsets of all groups, or the state of all "
+    "transactions; use --internal to delete it"
+)
 
 
 class NewTopic(NamedTuple):
@@ -271,8 +275,14 @@ class PlannedTopic(NamedTuple):
     error: KcliError | None = None
 
 
-def plan_topic_deletion(client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: float) -> list[PlannedTopic]:
-    """Plan the deletion of these topics. A topic that does not exist is planned with its error. Changes nothing."""
+def plan_topic_deletion(
+    client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: float, *, internal: bool = False
+) -> list[PlannedTopic]:
+    """Plan the deletion of these topics. Changes nothing.
+
+    A topic that does not exist is planned with its error. An internal topic (of groups or transactions) is planned with
+    Refused unless `internal`: brokers delete it with the state of all groups or transactions.
+    """
     names = list(dict.fromkeys(names))
     described = describe_topics(client, names, deadline_ms)
     partitions = [TopicPartition(t.name, number) for t in described.values.values() for number in t.partitions]
@@ -285,7 +295,8 @@ def plan_topic_deletion(client: ConsumerNetworkClient, names: Iterable[str], dea
         topic = described.values[name]
         counts = [bounds.values.get(TopicPartition(name, number)) for number in topic.partitions]
         records = sum(b.end - b.start for b in counts if b is not None) if None not in counts else None
-        plan.append(PlannedTopic(name, topic.topic_id, len(topic.partitions), records))
+        error = Refused(_INTERNAL) if topic.internal and not internal else None
+        plan.append(PlannedTopic(name, topic.topic_id, len(topic.partitions), records, error))
     return plan
 
 

@@ -48,7 +48,8 @@ def run(
     """Create topics.
 
     Each topic is reported as created, exists (with --if-not-exists), or failed with its error. The failure of one topic
-    does not prevent the others from being created.
+    does not prevent the others from being created. After a lost response the topic is looked up; if it does not exist,
+    its row is unknown and the status is 5.
     """
     from kcli.admin.topics import NewTopic, create_topics
     from kcli.cli.output.printer import print_report

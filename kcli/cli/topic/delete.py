@@ -22,6 +22,9 @@ def run(
     common: Common,
     topic: Annotated[list[str], Argument(metavar="TOPIC...", help="Topics to delete.")],
     if_exists: Annotated[bool, Option("--if-exists", help="Skip topics that do not exist.")] = False,
+    internal: Annotated[
+        bool, Option("--internal", help="Delete also internal topics, such as __consumer_offsets.")
+    ] = False,
     execute: Execute = False,
     yes: Annotated[bool, Option("--yes", "-y", help="Same as --execute.", hidden=True)] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Only show the plan.", hidden=True)] = False,
@@ -29,12 +32,14 @@ def run(
     """Delete topics with all their records.
 
     Without --execute the command only shows the plan: the partitions of each topic, and about how many records they
-    hold. If a topic does not exist, nothing is deleted, and the status is 3; --if-exists skips such topics.
+    hold. If a topic does not exist, nothing is deleted, and the status is 3; --if-exists skips such topics. Internal
+    topics are refused (status 4) without --internal: with __consumer_offsets all groups lose their committed offsets.
+    After a lost response the topic is looked up again; if it still exists, its row is unknown and the status is 5.
     """
     from kcli.admin.topics import apply_topic_deletion, plan_topic_deletion
 
     with closing(common.connect()) as client:
-        plan = plan_topic_deletion(client, topic, common.deadline_ms())
+        plan = plan_topic_deletion(client, topic, common.deadline_ms(), internal=internal)
         return DELETION.run(
             env,
             common,

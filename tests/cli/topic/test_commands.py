@@ -25,7 +25,7 @@ def _list_offsets(request: offsets.ListOffsetsRequest) -> offsets.ListOffsetsRes
     def answer(topic: str, asked: offsets.ListOffsetsPartition) -> offsets.ListOffsetsPartitionResponse:
         known = STARTS if asked.timestamp == -2 else ENDS
         return offsets.ListOffsetsPartitionResponse(
-            partition_index=asked.partition_index, offset=known[topic, asked.partition_index], leader_epoch=4
+            partition_index=asked.partition_index, offset=known.get((topic, asked.partition_index), 0), leader_epoch=4
         )
 
     return offsets.ListOffsetsResponse(
@@ -244,6 +244,17 @@ def test_delete_skips_missing_topics_with_if_exists(broker: LoopbackBroker) -> N
     assert [item["status"] for item in items(result)] == ["deleted", "missing"]
     only_missing = topic(broker, "delete", "bils", "--execute", "--if-exists")
     assert only_missing.status == 0
+    assert len(changes(broker)) == 1
+
+
+def test_delete_refuses_internal_topics_without_an_extra_option(broker: LoopbackBroker) -> None:
+    """Kafka 4.3.1 deletes __consumer_offsets without a question, and all groups lose their offsets."""
+    result = topic(broker, "delete", "orders", "__consumer_offsets", "--execute")
+    assert result.status == 4
+    assert "this is an internal topic; its deletion loses the committed offsets of all groups" in result.text
+    assert "nothing was deleted" in result.err
+    assert changes(broker) == []
+    topic(broker, "delete", "__consumer_offsets", "--internal", "--execute")
     assert len(changes(broker)) == 1
 
 
