@@ -63,6 +63,7 @@ class OffsetFetcher:
             self._backoffs.end_all()
             self._check_leaders()
         self._backoffs.take_expired(now_ms)
+        self._awaits_coordinator = False
         if not self._subscription.not_ready:
             return
         waiting = {
@@ -163,7 +164,6 @@ class OffsetFetcher:
     # --- start positions
 
     def _request_start(self, partitions: list[TopicPartition], now_ms: float) -> None:
-        self._awaits_coordinator = False
         if not partitions:
             return
         group = self._config.group_id

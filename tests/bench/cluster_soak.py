@@ -350,7 +350,8 @@ class Soak:
             cpu_s = samples[-1].cpu_s if samples else 0.0
             print(
                 f"{reader.name:18} {len(run.lines):8} records, {cpu_s:6.2f} s CPU in {len(samples):4} s; "
-                f"idle {waiting.seconds:5.0f} s, at most {100 * waiting.largest_share:.1f}% of a core"
+                f"idle {waiting.seconds:5.0f} s, at most {100 * waiting.largest_share:.1f}% of a core "
+                f"({waiting.largest_at_s:.0f} s after its start)"
             )
             if waiting.largest_share > LARGEST_SHARE:
                 faults.append(f"{reader.name} took {100 * waiting.largest_share:.0f}% of a core while it waited")

@@ -20,7 +20,7 @@ from kcli.errors import (
     RecordTooLarge,
     TopicAuthorizationError,
 )
-from kcli.protocol.messages import fetch
+from kcli.protocol.messages import fetch, find_coordinator
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
 from tests.consumer.cluster import FakeCluster
@@ -236,6 +236,29 @@ def test_a_group_starts_at_its_committed_offset() -> None:
     consumer = reader(cluster, T0, T1, group_id="g", enable_auto_commit="false")
     assert values(consumer) == {T0: ["c"], T1: ["d"]}
     assert consumer.subscription.policy_starts == {T1: "earliest"}
+
+
+def test_a_coordinator_that_is_no_longer_needed_is_not_waited_for_without_a_pause() -> None:
+    """The poll returned to the network at every moment after a seek, while no coordinator was known."""
+    cluster = FakeCluster()
+    cluster.topic("t")
+    client, config = cluster.client(auto_offset_reset="earliest", group_id="g", enable_auto_commit="false")
+    unavailable = find_coordinator.FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    cluster.answer_next(ApiKey.FIND_COORDINATOR, *[lambda _: unavailable] * 50)
+    consumer = Consumer.from_config(config, client)
+    consumer.assign([T0])
+    consumer.poll(1_000)
+    consumer.seek(T0, 0)
+    polls: list[float] = []
+    poll = cluster.selector.poll
+
+    def counted(timeout_ms: float) -> None:
+        polls.append(timeout_ms)
+        assert len(polls) < 200
+        poll(timeout_ms)
+
+    cluster.selector.poll = counted  # type: ignore[method-assign]
+    assert consumer.poll(5_000) == {}
 
 
 def test_no_committed_offset_and_no_policy_is_an_error() -> None:

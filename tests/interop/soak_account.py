@@ -33,10 +33,14 @@ class Sample(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """The time in which a process printed nothing, and its largest CPU share (of one core) in a window of it."""
+    """The time in which a process printed nothing, and its largest CPU share (of one core) in a window of it.
+
+    `largest_at_s`: the end of that window, in seconds since the start of the process.
+    """
 
     seconds: float
     largest_share: float
+    largest_at_s: float
 
 
 def read_lines(text: bytes) -> list[Line]:
@@ -103,7 +107,7 @@ def waiting_of(samples: Sequence[Sample], *, window_s: float = 5.0, warm_up_s: f
     """
     begun = next((sample.at_s for sample in samples if sample.printed), float("inf"))
     counted = [sample for sample in samples if sample.at_s >= begun + warm_up_s]
-    seconds, largest, first = 0.0, 0.0, 0
+    seconds, largest, largest_at_s, first = 0.0, 0.0, 0.0, 0
     for last in range(1, len(counted)):
         if counted[last].printed != counted[last - 1].printed:
             first = last
@@ -112,6 +116,7 @@ def waiting_of(samples: Sequence[Sample], *, window_s: float = 5.0, warm_up_s: f
         while counted[last].at_s - counted[first + 1].at_s >= window_s:
             first += 1
         elapsed_s = counted[last].at_s - counted[first].at_s
-        if elapsed_s >= window_s:
-            largest = max(largest, (counted[last].cpu_s - counted[first].cpu_s) / elapsed_s)
-    return Waiting(seconds, largest)
+        share = (counted[last].cpu_s - counted[first].cpu_s) / elapsed_s
+        if elapsed_s >= window_s and share > largest:
+            largest, largest_at_s = share, counted[last].at_s
+    return Waiting(seconds, largest, largest_at_s)

@@ -56,8 +56,9 @@ def samples(*steps: tuple[float, int]) -> list[Sample]:
 
 def test_the_share_of_a_waiting_process_is_measured_in_windows_without_output() -> None:
     start, busy, idle, burning = [(0.9, 9)] * 6, [(0.8, 7)] * 10, [(0.01, 0)] * 10, [(0.5, 0)] * 5
-    assert waiting_of(samples(*start, *busy)) == Waiting(0, 0)
+    assert waiting_of(samples(*start, *busy)) == Waiting(0, 0, 0)
     quiet = waiting_of(samples(*start, *busy, *idle))
     assert (quiet.seconds, round(quiet.largest_share, 3)) == (10, 0.01)
-    assert round(waiting_of(samples(*start, *idle, *burning, *idle)).largest_share, 3) == 0.5
-    assert waiting_of([Sample(at_s, at_s, 0) for at_s in range(20)]) == Waiting(0, 0), "nothing was printed yet"
+    burnt = waiting_of(samples(*start, *idle, *burning, *idle))
+    assert (round(burnt.largest_share, 3), burnt.largest_at_s) == (0.5, 20)
+    assert waiting_of([Sample(at_s, at_s, 0) for at_s in range(20)]) == Waiting(0, 0, 0), "nothing was printed yet"
