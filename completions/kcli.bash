@@ -248,8 +248,8 @@ _kcli() {
         " spark export:--topic-partition") return ;;
         " spark export:--where") return ;;
         " spark export:--max-offsets-per-trigger") return ;;
-        " spark export:--option" | " spark export:-O") return ;;
-        " spark export:--output" | " spark export:-o") return ;;
+        " spark export:--option") return ;;
+        " spark export:--output" | " spark export:-O") return ;;
         " spark export:--master") return ;;
         " spark export:--remote") return ;;
         " spark export:--conf") return ;;
@@ -277,8 +277,8 @@ _kcli() {
         " spark throughput:--topic-partition") return ;;
         " spark throughput:--where") return ;;
         " spark throughput:--max-offsets-per-trigger") return ;;
-        " spark throughput:--option" | " spark throughput:-O") return ;;
-        " spark throughput:--output" | " spark throughput:-o") return ;;
+        " spark throughput:--option") return ;;
+        " spark throughput:--output" | " spark throughput:-O") return ;;
         " spark throughput:--master") return ;;
         " spark throughput:--remote") return ;;
         " spark throughput:--conf") return ;;
@@ -298,8 +298,8 @@ _kcli() {
         " spark skew:--topic-partition") return ;;
         " spark skew:--where") return ;;
         " spark skew:--max-offsets-per-trigger") return ;;
-        " spark skew:--option" | " spark skew:-O") return ;;
-        " spark skew:--output" | " spark skew:-o") return ;;
+        " spark skew:--option") return ;;
+        " spark skew:--output" | " spark skew:-O") return ;;
         " spark skew:--master") return ;;
         " spark skew:--remote") return ;;
         " spark skew:--conf") return ;;
@@ -316,8 +316,8 @@ _kcli() {
         " spark profile:--topic-partition") return ;;
         " spark profile:--where") return ;;
         " spark profile:--max-offsets-per-trigger") return ;;
-        " spark profile:--option" | " spark profile:-O") return ;;
-        " spark profile:--output" | " spark profile:-o") return ;;
+        " spark profile:--option") return ;;
+        " spark profile:--output" | " spark profile:-O") return ;;
         " spark profile:--master") return ;;
         " spark profile:--remote") return ;;
         " spark profile:--conf") return ;;
@@ -335,8 +335,8 @@ _kcli() {
         " spark gaps:--topic-partition") return ;;
         " spark gaps:--where") return ;;
         " spark gaps:--max-offsets-per-trigger") return ;;
-        " spark gaps:--option" | " spark gaps:-O") return ;;
-        " spark gaps:--output" | " spark gaps:-o") return ;;
+        " spark gaps:--option") return ;;
+        " spark gaps:--output" | " spark gaps:-O") return ;;
         " spark gaps:--master") return ;;
         " spark gaps:--remote") return ;;
         " spark gaps:--conf") return ;;
@@ -354,8 +354,8 @@ _kcli() {
         " spark duplicates:--topic-partition") return ;;
         " spark duplicates:--where") return ;;
         " spark duplicates:--max-offsets-per-trigger") return ;;
-        " spark duplicates:--option" | " spark duplicates:-O") return ;;
-        " spark duplicates:--output" | " spark duplicates:-o") return ;;
+        " spark duplicates:--option") return ;;
+        " spark duplicates:--output" | " spark duplicates:-O") return ;;
         " spark duplicates:--master") return ;;
         " spark duplicates:--remote") return ;;
         " spark duplicates:--conf") return ;;
@@ -374,8 +374,8 @@ _kcli() {
         " spark compare:--topic-partition") return ;;
         " spark compare:--where") return ;;
         " spark compare:--max-offsets-per-trigger") return ;;
-        " spark compare:--option" | " spark compare:-O") return ;;
-        " spark compare:--output" | " spark compare:-o") return ;;
+        " spark compare:--option") return ;;
+        " spark compare:--output" | " spark compare:-O") return ;;
         " spark compare:--master") return ;;
         " spark compare:--remote") return ;;
         " spark compare:--conf") return ;;
@@ -394,8 +394,8 @@ _kcli() {
         " spark lag-history:--topic-partition") return ;;
         " spark lag-history:--where") return ;;
         " spark lag-history:--max-offsets-per-trigger") return ;;
-        " spark lag-history:--option" | " spark lag-history:-O") return ;;
-        " spark lag-history:--output" | " spark lag-history:-o") return ;;
+        " spark lag-history:--option") return ;;
+        " spark lag-history:--output" | " spark lag-history:-O") return ;;
         " spark lag-history:--master") return ;;
         " spark lag-history:--remote") return ;;
         " spark lag-history:--conf") return ;;
@@ -413,8 +413,8 @@ _kcli() {
         " spark group-offsets:--topic-partition") return ;;
         " spark group-offsets:--where") return ;;
         " spark group-offsets:--max-offsets-per-trigger") return ;;
-        " spark group-offsets:--option" | " spark group-offsets:-O") return ;;
-        " spark group-offsets:--output" | " spark group-offsets:-o") return ;;
+        " spark group-offsets:--option") return ;;
+        " spark group-offsets:--output" | " spark group-offsets:-O") return ;;
         " spark group-offsets:--master") return ;;
         " spark group-offsets:--remote") return ;;
         " spark group-offsets:--conf") return ;;
@@ -430,8 +430,8 @@ _kcli() {
         " spark sql:--topic-partition") return ;;
         " spark sql:--where") return ;;
         " spark sql:--max-offsets-per-trigger") return ;;
-        " spark sql:--option" | " spark sql:-O") return ;;
-        " spark sql:--output" | " spark sql:-o") return ;;
+        " spark sql:--option") return ;;
+        " spark sql:--output" | " spark sql:-O") return ;;
         " spark sql:--master") return ;;
         " spark sql:--remote") return ;;
         " spark sql:--conf") return ;;
@@ -484,17 +484,17 @@ _kcli() {
         " compat consumer-groups") words="--bootstrap-server --command-config --timeout --list --describe --delete --reset-offsets --delete-offsets --validate-regex --group --all-groups --topic --all-topics --state --type --offsets --members --verbose --to-earliest --to-latest --to-current --to-offset --shift-by --to-datetime --by-duration --from-file --dry-run --execute --export --version --apache-exit-codes --help -h" ;;
         " cluster describe") words="--bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " cluster api-versions") words="--node --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " spark export") words="--to --format --once --follow --every --checkpoint --columns --value --partition-by --compression --mode --files --commit-group --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark export") words="--to --format --once --follow --every --checkpoint --columns --value --partition-by --compression --mode --files --commit-group --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
         " spark doctor") words="--master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " spark throughput") words="--window --slide --by --summary --exact --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark skew") words="--by --top --metric --key-as --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark profile") words="--json --sample --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark gaps") words="--by --min --top --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark duplicates") words="--by --within --top --summary --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark compare") words="--bootstrap2 --command-config2 --by --top --summary --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark lag-history") words="--groups --since --until --every --by --fail-if --report --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark group-offsets") words="--groups --to --diff --all --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark sql") words="--file -f --show --from --until --topic-partition --where --max-offsets-per-trigger --option -O --dry-run --output -o --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark throughput") words="--window --slide --by --summary --exact --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark skew") words="--by --top --metric --key-as --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark profile") words="--fields --sample --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark gaps") words="--by --min --top --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark duplicates") words="--by --within --top --summary --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark compare") words="--bootstrap2 --command-config2 --by --top --summary --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark lag-history") words="--groups --since --until --every --by --fail-if --report --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark group-offsets") words="--groups --to --diff --all --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark sql") words="--file -f --show --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
         " broker run") words="--data-dir -d --ephemeral --host --port --topic -t --config -c --help -h" ;;
     esac
     [[ $cur == -* || $words != -* ]] && COMPREPLY=($(compgen -W "$words" -- "$cur"))

@@ -121,7 +121,7 @@ def test_the_whole_tree_can_be_built_for_documentation_and_completion() -> None:
 
 
 # Options whose name has different meanings in different commands.
-NAMESAKES = {"--compression", "--key", "--member", "--partitions"}
+NAMESAKES = {"--compression", "--format", "--key", "--member", "--partitions"}
 
 
 def test_an_option_has_the_same_short_form_in_every_command() -> None:
@@ -135,7 +135,7 @@ def test_an_option_has_the_same_short_form_in_every_command() -> None:
         names = [name for parameter in command.params for name in parameter.opts if name.startswith("-")]
         assert len(names) == len(set(names)), path
         for parameter in command.params:
-            if path[0] not in ("compat", "spark") and parameter.opts[0].startswith("--"):
+            if path[0] != "compat" and parameter.opts[0].startswith("--"):
                 shorts.setdefault(parameter.opts[0], set()).add(" ".join(parameter.opts[1:]))
     assert {name: short for name, short in shorts.items() if len(short) > 1 and name not in NAMESAKES} == {}
     assert shorts["--offset"] == {"-o"}

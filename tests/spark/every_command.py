@@ -30,7 +30,7 @@ def main(bootstrap: str, topic: str, other: str, out: str) -> None:
         "export": [topic, "--to", f"{out}/export", "--once", "--commit-group", "g"],
         "throughput": [topic, "--report", f"{out}/throughput.html"],
         "skew": [topic, "--report", f"{out}/skew.html"],
-        "profile": [topic, "--json", "--report", f"{out}/profile.html"],
+        "profile": [topic, "--fields", "--report", f"{out}/profile.html"],
         "gaps": [topic],
         "duplicates": [topic],
         "compare": [topic, other],

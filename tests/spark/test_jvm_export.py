@@ -36,7 +36,7 @@ def kcli(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Kcli:
 def test_exported_parquet_equals_the_topic(kcli: Kcli, any_kafka: Kafka, tmp_path: Path) -> None:
     topic = fill(any_kafka, RECORDS)
     address, out = any_kafka.bootstrap_servers, tmp_path / "out"
-    done = kcli("spark", "export", topic, "--to", str(out), "-b", address, "-o", "json")
+    done = kcli("spark", "export", topic, "--to", str(out), "-b", address, "-O", "json")
     assert (done.status, done.err) == (0, "")
     assert read_back(out) == expected(topic, RECORDS)
     (item,) = json.loads(done.text)["items"]
@@ -51,7 +51,7 @@ def test_exported_parquet_equals_the_topic(kcli: Kcli, any_kafka: Kafka, tmp_pat
 
 def test_once_continues_at_its_checkpoint_and_commits_to_a_group(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
     topic, group = fill(our_kafka, RECORDS), our_kafka.new_name("export")
-    words = ["spark", "export", topic, "--to", str(tmp_path), "-b", our_kafka.bootstrap_servers, "-o", "json"]
+    words = ["spark", "export", topic, "--to", str(tmp_path), "-b", our_kafka.bootstrap_servers, "-O", "json"]
     words += ["--once", "--commit-group", group, "--max-offsets-per-trigger", "4"]
     done = kcli(*words)
     assert (done.status, done.err) == (0, "")
@@ -165,7 +165,7 @@ def test_csv_follows_rfc_4180(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> N
 
 def test_a_stream_counts_written_records(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
     topic = fill(our_kafka, RECORDS)
-    words = ["spark", "export", topic, "--to", str(tmp_path), "-b", our_kafka.bootstrap_servers, "-o", "json"]
+    words = ["spark", "export", topic, "--to", str(tmp_path), "-b", our_kafka.bootstrap_servers, "-O", "json"]
     done = kcli(*words, "--once", "--where", "partition = 0", "--format", "json")
     assert (done.status, done.err) == (0, NOT_UTF8.format(1))
     (item,) = json.loads(done.text)["items"]

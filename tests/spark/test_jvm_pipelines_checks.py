@@ -75,19 +75,19 @@ def gaps_of(kinds: dict[int, str]) -> list[tuple[int, int, str]]:
 def test_gaps_and_kinds_are_independent_of_the_ranges(here: Run, known_topic: KnownTopic) -> None:
     expected = [(p, *gap) for p in range(3) for gap in gaps_of(kinds_of(known_topic, p))]
     assert {kind for *_, kind in expected} == {"compaction", "control", "aborted", "retention"}
-    result = here("gaps", "--by", "gap", "-o", "json", "-O", "minPartitions=11")
+    result = here("gaps", "--by", "gap", "-O", "json", "--option", "minPartitions=11")
     rows = rows_of(result)
     assert [(it["partition"], it["first_offset"], it["last_offset"], it["kind"]) for it in rows] == expected
     assert all(it["offsets"] == it["last_offset"] - it["first_offset"] + 1 for it in rows)
     total = sum(last - first + 1 for _, first, last, _ in expected)
     assert f"{total:,} offsets without a record in 3 partitions" in result.err
     largest = sorted(expected, key=lambda it: (it[1] - it[2], it))[:3]
-    top = rows_of(here("gaps", "--by", "gap", "--top", "3", "-o", "json", "--where", "kind <> 'nothing'"))
+    top = rows_of(here("gaps", "--by", "gap", "--top", "3", "-O", "json", "--where", "kind <> 'nothing'"))
     assert [(it["partition"], it["first_offset"], it["last_offset"], it["kind"]) for it in top] == sorted(largest)
 
 
 def test_gaps_of_each_partition(here: Run, known_topic: KnownTopic) -> None:
-    words = ("-X", "isolation.level=read_uncommitted", "--min", "2", "-o", "json", "--fail-if", "unexplained")
+    words = ("-X", "isolation.level=read_uncommitted", "--min", "2", "-O", "json", "--fail-if", "unexplained")
     rows = rows_of(here("gaps", *words))
     for partition, row in enumerate(rows):
         gaps = gaps_of(kinds_of(known_topic, partition, committed=False))
@@ -132,7 +132,7 @@ def test_duplicates_by_key_within_a_time(here: Run, known_topic: KnownTopic) -> 
         repeats = {key: group.repeats(within or float("inf")) for key, group in groups.items()}
         expected = sorted(((-count, key) for key, count in repeats.items() if count))[:30]
         words = () if within is None else ("--within", "2m")
-        result = here("duplicates", "--top", "30", "-o", "json", *words)
+        result = here("duplicates", "--top", "30", "-O", "json", *words)
         rows = rows_of(result)
         assert [(-it["repeats"], it["key"].encode()) for it in rows] == expected
         for row in rows:
@@ -148,7 +148,7 @@ def test_duplicates_by_key_and_value_under_read_committed(here: Run, known_topic
     groups = copies_of(known_topic, lambda it: (it.key, it.value), committed=True)
     repeats = {same: group.repeats() for same, group in groups.items()}
     assert any(repeats.values())
-    words = ("--by", "value,key", "-X", "isolation.level=read_committed", "-o", "json")
+    words = ("--by", "value,key", "-X", "isolation.level=read_committed", "-O", "json")
     [row] = rows_of(here("duplicates", *words, "--summary", "--fail-if", "repeats>100000"))
     records = len(known_topic.seen(committed=True))
     assert row == {
@@ -173,7 +173,7 @@ def test_duplicates_by_key_and_value_under_read_committed(here: Run, known_topic
 def test_duplicates_by_sequence(
     spark: SparkSession, known_topic: KnownTopic, here: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [row] = rows_of(here("duplicates", "--by", "sequence", "--summary", "-o", "json"))
+    [row] = rows_of(here("duplicates", "--by", "sequence", "--summary", "-O", "json"))
     numbered = sum(it.transactional for it in known_topic.seen())
     assert (row["left_out"], row["distinct"], row["repeats"]) == (row["records"] - numbered, numbered, 0)
     # Brokers reject a repeated sequence number, so the data is synthetic.
@@ -236,7 +236,7 @@ def totals(one: Iterable[Hashable], two: Iterable[Hashable]) -> dict[str, int]:
 
 def test_compare_a_mirror_on_another_cluster(here: Run, known_topic: KnownTopic, mirror: Mirror) -> None:
     seen = known_topic.seen(committed=True)
-    common = ("--bootstrap2", mirror.kafka.bootstrap_servers, "-X", "isolation.level=read_committed", "-o", "json")
+    common = ("--bootstrap2", mirror.kafka.bootstrap_servers, "-X", "isolation.level=read_committed", "-O", "json")
     kinds = [[(it.timestamp_ms, it.key, it.value) for it in its] for its in (seen, mirror.records)]
     [row] = rows_of(here("compare", *common, "--by", "key,value,timestamp", "--summary"))
     assert row == totals(*kinds)
@@ -267,7 +267,7 @@ def test_a_mirror_without_aborted_records_differs_by_these_only(
     for it in known_topic.seen(committed=True):
         producer.produce(copy, it.value, it.key, 0, timestamp=it.timestamp_ms)
     assert producer.flush(60) == 0
-    words = (copy, "--by", "key,value,headers,timestamp", "--fail-if", "different", "-o", "json")
+    words = (copy, "--by", "key,value,headers,timestamp", "--fail-if", "different", "-O", "json")
     assert here("compare", *words, "-X", "isolation.level=read_committed").status == 0
     failed = here("compare", *words)
     aborted = [it for it in known_topic.seen() if it.fate == ABORTED]

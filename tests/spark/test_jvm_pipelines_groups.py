@@ -64,7 +64,7 @@ def history(real_kafka: Kafka, known_topic: KnownTopic) -> CommitHistory:
 
 
 TIMES = [BASE_MS + minutes * MINUTE_MS for minutes in range(0, 121, 4)]
-SPAN = ("--since", format_time(TIMES[0]), "--until", format_time(TIMES[-1]), "--every", "4m", "-o", "json")
+SPAN = ("--since", format_time(TIMES[0]), "--until", format_time(TIMES[-1]), "--every", "4m", "-O", "json")
 
 
 def plain_lags(history: CommitHistory) -> Iterator[dict[str, Any]]:
@@ -134,12 +134,12 @@ def test_a_snapshot_is_accepted_by_offsets_apply(here: Run, known_topic: KnownTo
     group, saved, later = kafka.new_name("snapshot"), tmp_path / "then.json", tmp_path / "then.csv"
     first = {0: 17, 1: ends[1], 2: 50}
     commit(kafka, group, known_topic.name, first)
-    [row] = rows_of(here("group-offsets", "--groups", group, "--to", str(saved), "-o", "json"))
+    [row] = rows_of(here("group-offsets", "--groups", group, "--to", str(saved), "-O", "json"))
     lag = sum(ends[partition] - offset for partition, offset in first.items())
     assert (row["group"], row["state"], row["partitions"], row["lag"]) == (group, "Empty", 3, lag)
 
     commit(kafka, group, known_topic.name, {0: 400, 2: 45})
-    words = ("--groups", group, "--diff", str(saved), "--to", str(later), "-o", "json")
+    words = ("--groups", group, "--diff", str(saved), "--to", str(later), "-O", "json")
     result = here("group-offsets", *words)
     assert [(it["partition"], it["change"], it["moved"], it["lag"]) for it in rows_of(result)] == [
         (0, "forward", 383, ends[0] - 400),
@@ -153,9 +153,9 @@ def test_a_snapshot_is_accepted_by_offsets_apply(here: Run, known_topic: KnownTo
     document["items"].append({**document["items"][0], "partition": 7})
     more = tmp_path / "more.json"
     more.write_text(json.dumps(document))
-    result = here("group-offsets", *words[:2], "--diff", str(more), "--where", "partition <> 0", "-o", "json")
+    result = here("group-offsets", *words[:2], "--diff", str(more), "--where", "partition <> 0", "-O", "json")
     assert [(it["partition"], it["change"]) for it in rows_of(result)] == [(2, "back"), (7, "gone")]
-    result = here("group-offsets", *words[:2], "--diff", str(more), "--where", "lag >= 0", "-o", "json")
+    result = here("group-offsets", *words[:2], "--diff", str(more), "--where", "lag >= 0", "-O", "json")
     assert [(it["partition"], it["change"]) for it in rows_of(result)] == [(0, "forward"), (2, "back")]
 
     address = known_topic.kafka.bootstrap_servers
@@ -176,7 +176,7 @@ def test_a_misspelled_topic_is_not_found(spark: SparkSession, known_topic: Known
 
 def test_lag_of_the_known_group(here: Run, known_topic: KnownTopic) -> None:
     rows = rows_of(
-        here("group-offsets", known_topic.name, "--where", "lag > 0", "--groups", known_topic.group, "-o", "json")
+        here("group-offsets", known_topic.name, "--where", "lag > 0", "--groups", known_topic.group, "-O", "json")
     )
     assert {row["partition"]: row["lag"] for row in rows} == {
         partition: known_topic.ends[partition] - offset
@@ -199,7 +199,7 @@ def test_sql_joins_topics_batches_and_lag(here: Run, known_topic: KnownTopic) ->
             USING (partition)
         JOIN lag l ON l.partition = r.partition AND l.topic = '{name}' AND l.group = '{known_topic.group}'
         ORDER BY 1"""
-    rows = rows_of(here("sql", text, "-o", "json"))
+    rows = rows_of(here("sql", text, "-O", "json"))
     seen = [known_topic.seen(partition) for partition in range(3)]
     # The batch with deleted records is still complete.
     assert [(it["partition"], it["records"], it["bytes"], it["lag"]) for it in rows] == [
@@ -218,7 +218,7 @@ def test_sql_from_a_file_with_a_row_limit(here: Run, known_topic: KnownTopic, tm
         "SELECT CAST(key AS STRING) AS k, count(*) AS n FROM pipe3_keys GROUP BY 1 ORDER BY n DESC, k;\n"
         "DROP VIEW pipe3_keys; SELECT count(*) AS groups FROM groups\n"
     )
-    result = here("sql", "-f", str(script), "--show", "3", "-o", "jsonl")
+    result = here("sql", "-f", str(script), "--show", "3", "-O", "jsonl")
     assert result.status == 0, result.err
     *keys, groups = [json.loads(line) for line in result.text.splitlines()]
     counts = Counter(it.key for it in known_topic.seen(1) if it.key is not None)

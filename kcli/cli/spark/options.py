@@ -89,7 +89,7 @@ class Job:
         self.dry_run = dry_run
         self.output, self.output_file = _output(output, common.output)
         if dry_run and self.output_file is not None:
-            raise ConfigError(f"--dry-run has no result for a file; use -o {self.output_file[0]}")
+            raise ConfigError(f"--dry-run has no result for a file; use -O {self.output_file[0]}")
         self._span = span
         self._partitions = partitions
         self._where = where
@@ -169,7 +169,7 @@ def job_options(
     ] = None,
     option: Annotated[
         list[str] | None,
-        Option("--option", "-O", metavar="KEY=VALUE", help="Set an option of the data source; repeatable."),
+        Option("--option", metavar="KEY=VALUE", help="Set an option of the data source; repeatable."),
     ] = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Show ranges, tasks and options without starting Spark.")
@@ -178,7 +178,7 @@ def job_options(
         str | None,
         Option(
             "--output",
-            "-o",
+            "-O",
             metavar="FORMAT[:FILE]",
             help=f"Print {', '.join(OUTPUTS)}; or write csv, json, jsonl or parquet to a FILE. [KCLI_OUTPUT; table]",
         ),
@@ -220,9 +220,9 @@ def _output(text: str | None, default: str | None) -> tuple[str | None, tuple[st
         return None, (form, path)
     if form in FILE_OUTPUTS:
         raise ConfigError(f"--output {form} requires a file; use {form}:result.{form}")
-    raise ConfigError(
-        f"--output: '{text}' is not valid; use {', '.join(OUTPUTS)}, or FORMAT:FILE such as parquet:result.parquet"
-    )
+    allowed = f"{', '.join(OUTPUTS)}, or FORMAT:FILE such as parquet:result.parquet"
+    hint = f"; to set an option of the data source, use --option {text}" if "=" in text else ""
+    raise ConfigError(f"--output: '{text}' is not valid; use {allowed}{hint}")
 
 
 def read_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:

@@ -22,7 +22,7 @@ def run(
     common: Common,
     job: Job,
     topic: Topics = None,
-    json: Annotated[bool, Option("--json", help="Parse values as JSON, and show their fields.")] = False,
+    fields: Annotated[bool, Option("--fields", help="Parse values as JSON, and show their fields.")] = False,
     sample: Annotated[
         float | None,
         Option("--sample", metavar="SHARE", help="Parse this share of the values, for example 0.1. [1]"),
@@ -30,21 +30,22 @@ def run(
     fail_if: FailIf = None,
     report: Page = None,
 ) -> int:
-    """Profile records: nulls, tombstones, sizes, order in time; with --json the fields of their values.
+    """Profile records: nulls, tombstones, sizes, order in time; with --fields the fields of their values.
 
     OUT-OF-ORDER counts records older than the previous one of their partition; MOST-BACK-MS is the largest distance to
     the newest record before. A tombstone has a key and no value. Sizes are in bytes; percentiles above 255 are up to 1%
-    too low. -o json has more fields.
+    too low. -O json has more fields.
 
-    --json has a row for each field: the types of its values with their counts, the share of objects with the field, and
-    its drift: 1 if its types are incompatible (null fits all, integers are numbers). a.b is a nested field, a[] an
-    array element. --sample parses a share of the values, always the same ones; all other counts are complete.
+    --fields parses values as JSON, and has a row for each field: the types of its values with their counts, the share
+    of objects with the field, and its drift: 1 if its types are incompatible (null fits all, integers are numbers). a.b
+    is a nested field, a[] an array element. --sample parses a share of the values, always the same ones; all other
+    counts are complete.
     """
     from kcli.cli.spark.findings import report_findings
     from kcli.spark.pipelines import profile
 
-    if sample is not None and not json:
-        raise ConfigError("--sample requires --json")
+    if sample is not None and not fields:
+        raise ConfigError("--sample requires --fields")
     share = 1.0 if sample is None else sample
     profile.check_sample(share)
     source = job.source(topic)
@@ -52,23 +53,23 @@ def run(
         job,
         "spark.profile",
         source,
-        lambda spark: _findings(profile.run(spark, source, fields=json, sample=share), json),
-        columns=profile.columns(fields=json),
-        shown_columns=profile.FIELD_COLUMNS if json else [*profile.TOPIC_COLUMNS, *profile.MORE_COLUMNS],
+        lambda spark: _findings(profile.run(spark, source, fields=fields, sample=share), fields),
+        columns=profile.columns(fields=fields),
+        shown_columns=profile.FIELD_COLUMNS if fields else [*profile.TOPIC_COLUMNS, *profile.MORE_COLUMNS],
         fail_if=fail_if,
         page=report,
     )
 
 
-def _findings(result: Profile, json: bool) -> Findings:
+def _findings(result: Profile, fields: bool) -> Findings:
     from kcli.cli.spark.findings import Findings
 
     notes = []
-    for row in result.topics.rows if json else ():
+    for row in result.topics.rows if fields else ():
         types = ", ".join(f"{count:,} {name}" for name, count in row.get("json_types", {}).items())
         notes.append(f"{row['topic']}: {row.get('looked_at', 0):,} values parsed: {types or 'none'}")
     notes += [f"{topic} has too many fields: some are missing, and some counts are too low" for topic in result.partial]
-    return Findings(result.fields if json else result.topics, notes, lambda: profile_sections(result))
+    return Findings(result.fields if fields else result.topics, notes, lambda: profile_sections(result))
 
 
 def profile_sections(result: Profile) -> list[Section]:

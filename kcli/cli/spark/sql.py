@@ -46,7 +46,7 @@ def run(
     Each statement reads the records present at its start; a temporary view made from topics keeps its offsets.
 
     A statement without a result prints nothing. JSON output is one document: if several statements have a result, its
-    items are the results, with their columns and rows. With -o FORMAT:FILE, the file has the last result.
+    items are the results, with their columns and rows. With -O FORMAT:FILE, the file has the last result.
     """
 
     return run_statements(job, read_statements(env, statement, file), show or None)

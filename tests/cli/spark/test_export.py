@@ -51,7 +51,7 @@ def test_a_dry_run_of_a_stream_plans_the_first_run(our_kafka: Kafka, how: str) -
     producer.produce(topic, b"one")
     producer.flush()
     words = ["spark", "export", topic, "--to", "x", how, "--dry-run", "-b", our_kafka.bootstrap_servers]
-    done = run_kcli(*words, "-o", "json")
+    done = run_kcli(*words, "-O", "json")
     assert done.status == 0, done.err
     (item,) = json.loads(done.text)["items"]
     assert (item["start"], item["end"], item["tasks"]) == (0, 1, 1)
@@ -74,7 +74,7 @@ def test_a_dry_run_of_a_resumed_stream_starts_at_its_checkpoint(our_kafka: Kafka
         (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
         (checkpoint / name).write_text(text)
     words = ["spark", "export", topic, "--to", str(tmp_path), "--once", "--dry-run", "--from", "group:forgotten"]
-    done = run_kcli(*words, "-b", our_kafka.bootstrap_servers, "-o", "json")
+    done = run_kcli(*words, "-b", our_kafka.bootstrap_servers, "-O", "json")
     assert done.status == 0, done.err
     (item,) = json.loads(done.text)["items"]
     assert (item["start"], item["end"]) == (2, 3)
@@ -176,11 +176,13 @@ def test_an_unknown_topic_is_reported_before_spark_starts(our_kafka: Kafka) -> N
         (["orders", "--to", "x", "--value", "json:a INT", "--format", "csv"], "no nested columns"),
         (["orders", "--to", "x", "--from", "yesterday"], "use earliest"),
         (["orders", "--to", "x", "--until", "earliest"], "is not valid; use latest, a time or JSON"),
-        (["orders", "--to", "x", "-o", "yaml"], "--output: 'yaml' is not valid"),
-        (["orders", "--to", "x", "-o", "parquet"], "requires a file"),
+        (["orders", "--to", "x", "-O", "yaml"], "--output: 'yaml' is not valid"),
+        (["orders", "--to", "x", "-O", "parquet"], "requires a file"),
+        (["orders", "--to", "x", "-O", "minPartitions=3"], "of the data source, use --option minPartitions=3"),
+        (["orders", "--to", "x", "-o", "json"], "use --output FORMAT or -O FORMAT"),
         (["orders", "--to", "x", "--ship", "boat"], "--ship: 'boat' is not valid; use auto"),
         (["orders", "--to", "x", "--ship", "zip", "--remote", "sc://x"], "--ship zip is for classic clusters"),
-        (["orders", "--to", "x", "-O", "minPartition=3"], "minPartitions"),
+        (["orders", "--to", "x", "--option", "minPartition=3"], "minPartitions"),
         (["orders", "pays:0", "--to", "x"], "topic orders: add its partitions"),
     ],
 )
@@ -354,11 +356,11 @@ def test_usage_and_topic_are_checked_before_java(our_kafka: Kafka) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("skew", "orders", "-O", "minPartition=3"),
+        ("skew", "orders", "--option", "minPartition=3"),
         ("skew", "orders", "--from", '{"orders": {"x": 1}}'),
         ("compare", "orders", "other", "--until", "{"),
-        ("sql", "SELECT * FROM batches('orders')", "-O", "minPartitions=none"),
-        ("export", "orders", "--to", "x", "--once", "-O", "maxOffsetsPerTrigger=none"),
+        ("sql", "SELECT * FROM batches('orders')", "--option", "minPartitions=none"),
+        ("export", "orders", "--to", "x", "--once", "--option", "maxOffsetsPerTrigger=none"),
     ],
 )
 def test_source_options_are_checked_before_a_connection_to_a_server(

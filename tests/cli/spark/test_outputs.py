@@ -79,7 +79,7 @@ def test_an_interrupted_write_leaves_no_partial_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("words", [("-o", "csv:{}"), ("--report", "{}")])
+@pytest.mark.parametrize("words", [("-O", "csv:{}"), ("--report", "{}")])
 def test_an_unusable_path_is_reported_before_spark_starts(tmp_path: Path, words: tuple[str, str]) -> None:
     for path, messages in ((tmp_path / "no" / "x.csv", "does not exist"), (tmp_path, "is a folder; use a file")):
         done = run_kcli("spark", "skew", "t", "-b", NOBODY, words[0], words[1].format(path))

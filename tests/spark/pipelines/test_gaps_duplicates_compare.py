@@ -170,7 +170,7 @@ def test_dry_runs(our_kafka: Kafka) -> None:
     topics = [our_kafka.new_topic(2), our_kafka.new_topic()]
     for topic in topics:
         produce(our_kafka, topic, 0, 20)
-    common = ("-b", our_kafka.bootstrap_servers, "--dry-run", "-o", "json")
+    common = ("-b", our_kafka.bootstrap_servers, "--dry-run", "-O", "json")
     for name in ("gaps", "duplicates"):
         result = run_kcli("spark", name, topics[0], *common)
         assert (result.status, [it["end"] for it in json.loads(result.out)["items"]]) == (0, [20, 0])

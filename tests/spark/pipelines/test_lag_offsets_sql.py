@@ -506,7 +506,7 @@ for words in (
 def test_a_dry_run_of_many_tables_is_one_document(our_kafka: Kafka) -> None:
     topic = our_kafka.new_topic()
     text = f"SELECT 1 FROM topic('{topic}', from => 'earliest') JOIN lag; SELECT count(*) FROM batches('{topic}')"
-    done = run_kcli("spark", "sql", text, "--dry-run", "-o", "json", "-b", our_kafka.bootstrap_servers)
+    done = run_kcli("spark", "sql", text, "--dry-run", "-O", "json", "-b", our_kafka.bootstrap_servers)
     assert done.status == 0, done.err
     document = json.loads(done.text)
     assert document["kind"] == "spark.dry-run"

@@ -350,8 +350,8 @@ def test_a_page_escapes_data_and_loads_nothing(tmp_path: Path) -> None:
         (("skew", "t", "--metric", "hits"), "--metric: 'hits' is not valid; use records or bytes"),
         (("skew", "t", "--key-as", "json"), "--key-as: 'json' is not valid; use string or hex"),
         (("skew", "t", "--report", "/nowhere/at/all.html"), "folder /nowhere/at does not exist"),
-        (("profile", "t", "--sample", "0.1"), "--sample requires --json"),
-        (("profile", "t", "--json", "--sample", "2"), "above 0 and at most 1"),
+        (("profile", "t", "--sample", "0.1"), "--sample requires --fields"),
+        (("profile", "t", "--fields", "--sample", "2"), "above 0 and at most 1"),
         (
             ("profile", "t", "--fail-if", "tombstones"),
             "'tombstones' is not a valid condition: expected a comparison after 'tombstones'",
@@ -376,8 +376,8 @@ def test_a_source_option_takes_precedence_in_any_case(our_kafka: Kafka) -> None:
     topic = our_kafka.new_topic()
     offsets = f"startingoffsets={json.dumps({topic: {'0': 0}})}"
     brokers = f"Kafka.Bootstrap.Servers={our_kafka.bootstrap_servers}"
-    words = (topic, "-b", "127.0.0.1:1", "--dry-run", "-O", offsets, "-O", brokers)
-    for name in (("skew",), ("gaps", "-O", "failondataloss=true")):
+    words = (topic, "-b", "127.0.0.1:1", "--dry-run", "--option", offsets, "--option", brokers)
+    for name in (("skew",), ("gaps", "--option", "failondataloss=true")):
         result = run_kcli("spark", *name, *words)
         assert result.status == 0, result.err
         assert "startingOffsets={" in result.err
