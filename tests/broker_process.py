@@ -11,6 +11,7 @@ from tests.real_kafka import SETTINGS, OwnBroker, free_ports
 # Settings of the real Kafka that other tests rely on.
 SAME = ("num.partitions", "offsets.topic.num.partitions", "group.initial.rebalance.delay.ms")
 SAME += ("group.min.session.timeout.ms", "log.cleaner.backoff.ms")
+SAME += ("share.coordinator.state.topic.num.partitions", "transaction.state.log.num.partitions")
 SAME += ("log.initial.task.delay.ms", "log.retention.check.interval.ms")
 
 

@@ -30,7 +30,7 @@ from kcli.broker.topic_rules import (
 from kcli.broker.topic_store import Catalogue, Topic, TopicStore, adopt_partitions
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
-from kcli.structs import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from kcli.structs import OFFSETS_TOPIC, SHARE_GROUPS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kcli.broker.log_manager import LogManager
     from kcli.broker.replica_manager import ReplicaManager
 
+_SEGMENT_BYTES = "104857600"  # of the internal topics for transactions and share groups
 DEFAULT = -1  # as partition count or replication factor: the default in the broker's settings
 
 
@@ -123,7 +124,8 @@ class ClusterState:
         check_topic_configs(self.settings, topic.configs)
         if not validate_only:
             self._add_topic(topic)
-            self._report_ignored(name, topic.configs)
+            if not topic.is_internal:
+                self._report_ignored(name, topic.configs)
         return topic
 
     def auto_create(self, name: str) -> Topic:
@@ -135,22 +137,35 @@ class ClusterState:
         topic = self.topics.get(name)
         if topic is not None:
             return topic
+        settings = self.settings
         counts = {
-            OFFSETS_TOPIC: (self.settings.offsets_topic_num_partitions, self.settings.offsets_topic_replication_factor),
+            OFFSETS_TOPIC: (settings.offsets_topic_num_partitions, settings.offsets_topic_replication_factor),
             TRANSACTIONS_TOPIC: (
-                self.settings.transaction_state_log_num_partitions,
-                self.settings.transaction_state_log_replication_factor,
+                settings.transaction_state_log_num_partitions,
+                settings.transaction_state_log_replication_factor,
+            ),
+            SHARE_GROUPS_TOPIC: (
+                settings.share_coordinator_state_topic_num_partitions,
+                settings.share_coordinator_state_topic_replication_factor,
             ),
         }
         return self.create_topic(name, *counts[name], self.internal_configs(name))
 
     def internal_configs(self, name: str) -> dict[str, str]:
-        """Return the initial overrides of an internal topic; an empty dict for other topics."""
+        """Return the initial overrides of an internal topic, as in Kafka; an empty dict for other topics."""
+        settings = self.settings
         if name == OFFSETS_TOPIC:
-            size = str(self.settings.offsets_topic_segment_bytes)
+            size = str(settings.offsets_topic_segment_bytes)
             return {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": size}
         if name == TRANSACTIONS_TOPIC:
-            return {"cleanup.policy": "compact", "compression.type": "uncompressed", "segment.bytes": "104857600"}
+            in_sync = {"min.insync.replicas": str(settings.transaction_state_log_min_isr)}
+            elections = {"unclean.leader.election.enable": "false"}
+            codec = {"compression.type": "uncompressed"}
+            return {"cleanup.policy": "compact", **codec, "segment.bytes": _SEGMENT_BYTES, **in_sync, **elections}
+        if name == SHARE_GROUPS_TOPIC:
+            in_sync = {"min.insync.replicas": str(settings.share_coordinator_state_topic_min_isr)}
+            kept = {"cleanup.policy": "delete", "retention.ms": "-1"}
+            return {**kept, "compression.type": "producer", "segment.bytes": _SEGMENT_BYTES, **in_sync}
         return {}
 
     def _add_topic(self, topic: Topic) -> None:

@@ -108,6 +108,8 @@ class BrokerConfig(Settings):
     offsets_topic_num_partitions: Int = option(50, at_least=1)
     offsets_topic_replication_factor: Short = option(1, at_least=1)
     offsets_topic_segment_bytes: Int = option(104_857_600, at_least=1)
+    share_coordinator_state_topic_num_partitions: Int = option(50, at_least=1)
+    share_coordinator_state_topic_replication_factor: Short = option(1, at_least=1)
     transaction_state_log_num_partitions: Int = option(50, at_least=1)
     transaction_state_log_replication_factor: Short = option(1, at_least=1)
 
@@ -153,8 +155,6 @@ class BrokerConfig(Settings):
     replica_lag_time_max_ms: Long = option(30_000, ignored=True)
     request_timeout_ms: Int = option(30_000, ignored=True)
     share_coordinator_state_topic_min_isr: Short = option(1, at_least=1, ignored=True)
-    share_coordinator_state_topic_num_partitions: Int = option(50, at_least=1, ignored=True)
-    share_coordinator_state_topic_replication_factor: Short = option(1, at_least=1, ignored=True)
     transaction_max_timeout_ms: Int = option(900_000, at_least=1, ignored=True)
     transaction_state_log_min_isr: Int = option(1, at_least=1, ignored=True)
     transactional_id_expiration_ms: Int = option(604_800_000, at_least=1, ignored=True)

@@ -15,7 +15,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from kcli.broker.handlers.api_table import HANDLERS
+from kcli.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kcli.protocol.messages.describe_cluster import DescribeClusterRequest
+from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kcli.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kcli.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 from kcli.protocol.messages.list_config_resources import ListConfigResourcesRequest
@@ -29,6 +31,27 @@ OK, UNKNOWN, INVALID_TOPIC, INVALID_REPLICATION, UNSUPPORTED, INVALID_REQUEST, U
 NOWHERE = UUID(int=0)
 NOT_TOLD = -(2**31)
 PATIENCE_S = 20
+INTERNAL_CONFIGS = {
+    "__consumer_offsets": {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+    },
+    "__transaction_state": {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "1",
+        "segment.bytes": "104857600",
+        "unclean.leader.election.enable": "false",
+    },
+    "__share_group_state": {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": "1",
+        "retention.ms": "-1",
+        "segment.bytes": "104857600",
+    },
+}
 
 
 @pytest.fixture
@@ -190,6 +213,23 @@ def test_offsets_topic_is_internal_before_it_exists() -> None:
     assert (topic.error_code, topic.is_internal, topic.partitions) == (UNKNOWN, True, [])
     [topic] = node.ask(MetadataRequest(topics=named("__consumer_offsets")), 12).topics
     assert (topic.error_code, topic.is_internal, len(topic.partitions)) == (OK, True, 50)
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
+def test_auto_created_internal_topic_has_its_settings_and_refuses_clients(any_kafka: Kafka, topic: str) -> None:
+    with Wire(any_kafka.bootstrap_servers) as wire:
+        created = eventually(
+            lambda: wire.ask(MetadataRequest(topics=named(topic)), 12).topics[0], lambda row: row.error_code == OK
+        )
+        assert (created.is_internal, len(created.partitions)) == (True, 4)
+        resource = DescribeConfigsResource(resource_type=2, resource_name=topic, configuration_keys=None)
+        [described] = wire.ask(DescribeConfigsRequest(resources=[resource]), 4).results
+        given = {config.name: config.value for config in described.configs if config.config_source == 1}
+        assert given == INTERNAL_CONFIGS[topic]
+        eventually(lambda: wire.produce(topic, b"x"), lambda code: code == INVALID_TOPIC)
+        partition = DeleteRecordsPartition(partition_index=0, offset=0)
+        asked = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=5000)
+        assert wire.ask(asked, 2).topics[0].partitions[0].error_code == INVALID_TOPIC
 
 
 def test_authorized_operations_are_returned_on_request(wire: Wire, any_kafka: Kafka) -> None:
