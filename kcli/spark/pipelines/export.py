@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.errors import Refused
+from kcli.errors import ConfigError, Refused
 from kcli.spark.pipelines.shape import FILES, NOT_UTF8, Shape, apply_shape, columns_to_read
 from kcli.spark.pipelines.source import KafkaSource, load, with_pushdown
 from kcli.spark.stream_checkpoint import last_position, local_path, newest_batch
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, Observation, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
@@ -92,14 +92,18 @@ def resumed_offsets(export: Export) -> OffsetMap | None:
 
 
 def check_target(export: Export, *, stream: bool) -> None:
-    """Raise Refused for a local target that Spark would refuse later, or that would lose records silently.
+    """Raise Refused for a local target that Spark would refuse later, or that would lose records silently, and
+    ConfigError for one that cannot be a folder.
 
     A file sink skips batches whose numbers it already has from another checkpoint, its readers skip files that it has
     not written, and it fails permanently at the first compaction of a list without earlier batches.
     """
     to = local_path(export.to)
+    if export.checkpoint is not None and (folder := local_path(export.checkpoint)) is not None:
+        _check_folder("--checkpoint", folder)
     if to is None:
         return
+    _check_folder("--to", to)
     written = newest_batch(to / "_spark_metadata")
     if not stream and export.mode == "error" and to.exists():
         raise Refused(f"{export.to} exists already; use another --to, or --mode append or overwrite")
@@ -127,6 +131,16 @@ def check_target(export: Export, *, stream: bool) -> None:
         raise Refused(
             f"{export.to} has other files, which would not be read beside those of a stream; use another --to"
         )
+
+
+def _check_folder(option: str, folder: Path) -> None:
+    """Raise ConfigError if a folder cannot be made here, or not be written."""
+    nearest = next(path for path in (folder, *folder.parents, Path("/")) if os.path.lexists(path))
+    if not nearest.is_dir():
+        place = "" if nearest == folder else f"{folder} cannot be made: "
+        raise ConfigError(f"{option}: {place}{nearest} is not a folder")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise ConfigError(f"{option}: {nearest} is not writable")
 
 
 class Unfinished:

@@ -101,6 +101,28 @@ def test_targets_from_which_spark_would_lose_records_are_refused(
     assert (done.status, done.err.count("\n"), done.text) == (4, 1, "")
 
 
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+@pytest.mark.parametrize("more", [[], ["--once"], ["--mode", "append"], ["--mode", "overwrite"]])
+def test_a_target_that_cannot_be_a_folder_is_a_usage_error(tmp_path: Path, more: list[str], dry: list[str]) -> None:
+    put(tmp_path / "file")
+    for to, message in (
+        (f"{tmp_path}/file/x/y", f"--to: {tmp_path}/file/x/y cannot be made: {tmp_path}/file is not a folder"),
+        (f"{tmp_path}/file", f"--to: {tmp_path}/file is not a folder"),
+        ("/dev/null/x", "--to: /dev/null/x cannot be made: /dev/null is not a folder"),
+    ):
+        done = run_kcli("spark", "export", "orders", "--to", to, *more, *dry, "-b", "127.0.0.1:1")
+        assert (done.status, done.err) == (2, f"kcli: {message}\n")
+
+
+def test_a_checkpoint_that_cannot_be_a_folder_is_a_usage_error(tmp_path: Path) -> None:
+    words = ("spark", "export", "orders", "--to", str(tmp_path), "--once", "--checkpoint", "/dev/null/c", "--dry-run")
+    done = run_kcli(*words, "-b", "127.0.0.1:1")
+    assert (done.status, done.err) == (
+        2,
+        "kcli: --checkpoint: /dev/null/c cannot be made: /dev/null is not a folder\n",
+    )
+
+
 @pytest.mark.usefixtures("without_java")
 @pytest.mark.parametrize("name", ["part-0.parquet", "dt=2026-01-01/part-0.parquet"])
 def test_a_stream_is_refused_in_a_folder_with_files_of_batches(our_kafka: Kafka, tmp_path: Path, name: str) -> None:
