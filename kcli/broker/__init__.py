@@ -25,6 +25,8 @@ other threads only `Broker.wakeup` and `Broker.call` are allowed. Time is passed
   sees a broker that is still recovering.
 - An OSError of the disk takes the whole directory offline (`LogManager.failed`). Waiting requests are completed with
   KAFKA_STORAGE_ERROR, then `Broker.run` raises `BrokerFailed`: serving from a disk in an unknown state loses data.
+  Where nothing acknowledged is at risk (no free descriptors; no space for a change of topics or settings, or for a
+  checkpoint) the request is refused as a whole, and the broker goes on.
 - Error or row: an error of one partition or topic is in its row of the response. A handler raises `BrokerError` only if
   the whole request fails, and `CloseConnection` if the protocol has no answer for it.
 - Group modules and handlers are imported at their first use, because start-up time is a feature.

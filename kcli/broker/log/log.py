@@ -110,6 +110,12 @@ class Log:
             request, log.epochs, log.producers
         )
         log.high_watermark = log.log_start_offset
+        log.transactions.rebuild_recovered(log.segments)
+        if log.producers.first_open_offset is not None:
+            report(
+                f"{tp} has an open transaction since offset {log.producers.first_open_offset}: "
+                "read_committed consumers stop there, because this broker cannot end it"
+            )
         if log.log_end_offset and not log.size_bytes:
             log.active_segment.establish()
         return log

@@ -44,7 +44,8 @@ class LogSegment:
 
     `jitter_ms` is subtracted from `segment.ms`. `is_synced`: all bytes of the log file are flushed to the disk.
     `aborted` are the aborted transactions with markers in this segment, and `stable_at_start` is the first offset of
-    the oldest transaction that was open at its start; both None until `TransactionIndex` loads them.
+    the oldest transaction that was open at its start; both None until `TransactionIndex` loads them. `was_recovered`:
+    the transaction index was removed by a recovery.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class LogSegment:
         self.is_synced = True
         self.aborted: list[AbortedTransaction] | None = None if size else []
         self.stable_at_start: int | None = None
+        self.was_recovered = False
         self._saved_aborted = -1
         self._has_synced_name = size > 0
         self.interval_bytes = index_interval_bytes
@@ -196,7 +198,7 @@ class LogSegment:
     def replace_index(self, index: SegmentIndex, size: int) -> None:
         """Set a rebuilt index, and truncate the file to `size`, the end of the batches in the index.
 
-        The transaction index is removed; it is rebuilt at its first use.
+        The transaction index is removed; `TransactionIndex` rebuilds it.
         """
         if size < self.size:
             self.file.truncate(size)
@@ -204,7 +206,7 @@ class LogSegment:
         self._index, self._was_index_built = index, True
         self.is_synced = self._has_synced_name = self._are_indexes_saved = False
         self._first_timestamp_ms = None
-        self.aborted, self._saved_aborted = None, -1
+        self.aborted, self._saved_aborted, self.was_recovered = None, -1, True
         if self._files.exists(self.path(TRANSACTION_INDEX)):
             self._files.remove(self.path(TRANSACTION_INDEX))
 

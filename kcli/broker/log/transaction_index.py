@@ -9,14 +9,15 @@ if it is empty.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from kcli.broker.log.file_records import LogDamage
+from kcli.broker.log.file_records import LogDamage, next_valid_batch
 from kcli.broker.log.producer_state import CompletedTransaction, ProducerStateManager
 from kcli.broker.log.segment import LogSegment, Report
 from kcli.broker.log.segment_index import AbortedTransaction, InvalidIndex
 from kcli.broker.log.segments import segment_number
+from kcli.protocol.records.batch import HEADER_BYTES, BatchInfo, read_batch_info
 
 
 class TransactionIndex:
@@ -27,6 +28,7 @@ class TransactionIndex:
         self._producers = producers
         self._report = report
         self._has_files = has_files
+        self._rebuilt: ProducerStateManager | None = None  # the producers at the end of the last rebuilt segment
 
     def __repr__(self) -> str:
         return f"<TransactionIndex {self._producers.tp}{'' if self.is_needed else ' without transactions'}>"
@@ -42,6 +44,12 @@ class TransactionIndex:
             entries = self._of(segments, len(segments) - 1)
             if not entries or entries[-1].last_offset < completed.last_offset:  # not rebuilt with this marker just now
                 entries.append(_entry(completed, self._producers))
+
+    def rebuild_recovered(self, segments: Sequence[LogSegment]) -> None:
+        """Rebuild the indexes that a recovery removed. Another broker would take a missing one as empty."""
+        for number, segment in enumerate(segments):
+            if segment.was_recovered and self.is_needed:
+                self._rebuild(segments, number)
 
     def save(self, segment: LogSegment) -> None:
         """Write the index of a complete segment, even an empty one, so that no restart has to search for markers."""
@@ -102,19 +110,32 @@ class TransactionIndex:
     def _rebuild(self, segments: Sequence[LogSegment], number: int) -> None:
         """Read the segment's batches, after those before it that the producer snapshots do not cover."""
         wanted = segments[number]
-        state = self._producers.at_or_before(wanted.base_offset)
+        state, earlier = self._producers.at_or_before(wanted.base_offset), self._rebuilt
+        if earlier is not None and state.end_offset < earlier.end_offset <= wanted.base_offset:
+            state = earlier  # without snapshots each segment would be read once for every later one
         entries: list[AbortedTransaction] = []
         for segment in segments[segment_number(segments, state.end_offset) : number + 1]:
-            try:
-                for info in segment.batches_with_markers(state.end_offset):
-                    completed = state.update(info)
-                    if completed is not None and completed.is_aborted and segment is wanted:
-                        entries.append(_entry(completed, state))
-            except LogDamage as damage:
-                self._report(f"{segment.path()} is damaged: {damage}; markers of transactions after it are unknown")
-        wanted.aborted = entries
+            for info in _readable_batches(segment, state.end_offset):
+                completed = state.update(info)
+                if completed is not None and completed.is_aborted and segment is wanted:
+                    entries.append(_entry(completed, state))
+        self._rebuilt = state
+        wanted.aborted, wanted.was_recovered = entries, False
         with suppress(OSError):  # the next start rebuilds it again
             wanted.save_aborted(entries)
+
+
+def _readable_batches(segment: LogSegment, offset: int) -> Iterator[BatchInfo]:
+    """Yield the batches from the one with `offset` on, and continue after damage, as readers do."""
+    while True:
+        try:
+            yield from segment.batches_with_markers(offset)
+            return
+        except LogDamage as damage:
+            position = next_valid_batch(segment.file, damage.position, segment.size, offset)
+            if position is None:
+                return
+            offset = read_batch_info(segment.file.read_at(position, HEADER_BYTES)).base_offset
 
 
 def _entry(completed: CompletedTransaction, state: ProducerStateManager) -> AbortedTransaction:

@@ -104,14 +104,53 @@ def _damage(keeper: Keeper, damage: str) -> None:
 
 
 def test_index_is_complete_after_a_crash(keeper: Keeper) -> None:
+    """The files, too: another broker would take a missing one as empty."""
     log = keeper.open(**SMALL)
     story = write_history(log)
     base_offsets = [segment.base_offset for segment in log.segments]
-    log.close(clean=False)
+    log.close()
+    written = index_files(keeper)
+    for recovery_point in (0, base_offsets[2], log.log_end_offset):
+        keeper.open(clean=False, recovery_point=recovery_point, **SMALL).close(clean=False)
+        assert index_files(keeper) == written
+        assert not keeper.reported("transaction index")
     for recovery_point in (0, base_offsets[2], log.log_end_offset):
         log = keeper.open(clean=False, recovery_point=recovery_point, **SMALL)
         check_reads(story, log)
         log.close(clean=False)
+
+
+@pytest.mark.parametrize("with_snapshots", [True, False])
+def test_index_is_rebuilt_beyond_damaged_batches(keeper: Keeper, with_snapshots: bool) -> None:
+    log = keeper.open(**SMALL)
+    story = write_history(log)
+    position = [position for position, _ in log.segments[0].batches()][3]
+    log.close()
+    data = bytearray(keeper.file(0).read_bytes())
+    data[position : position + 20] = bytes(20)
+    keeper.file(0).write_bytes(data)
+    for path in keeper.path.iterdir():
+        if path.suffix == ".txnindex" or (path.suffix == ".snapshot" and not with_snapshots):
+            path.unlink()
+    log = keeper.open(**SMALL)
+    rebuilt = {entry[:2] for entry in log.aborted_between(0, log.log_end_offset)}
+    assert keeper.reported("is damaged")
+    assert len(rebuilt ^ set(story.aborted)) <= 2, "only transactions in the damaged place are unknown"
+
+
+def test_open_transaction_of_an_adopted_log_is_reported(keeper: Keeper) -> None:
+    log = keeper.open()
+    story = Transactions(log)
+    story.write(None, b"a")
+    story.write(7, b"b")
+    log.close()
+    keeper.open().close()
+    assert keeper.reported("open transaction since offset 1")
+    log = story.log = keeper.open()
+    story.end(7, commit=True)
+    log.close()
+    keeper.open()
+    assert keeper.reports == []
 
 
 def test_truncated_abort_marker_is_not_in_the_index(keeper: Keeper) -> None:
