@@ -9,20 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kcli.admin.groups.committed_offsets import committed_offsets
+from kcli.client.offset_commit import LAST_VERSION_WITH_NAMES, commit_request, partition_codes
 from kcli.client.requests import Located, Results, fan_out_changes, half_deadline
 from kcli.client.routing import COORDINATOR_ERRORS, Coordinators, ask_coordinator
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, WakeupError
-from kcli.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.protocol.messages.offset_commit import OffsetCommitRequest
     from kcli.protocol.wire import Request
 
     # New offset by partition; None deletes the offset.
@@ -48,8 +44,6 @@ _TOO_LARGE = {
 _SURELY_FITS_BYTES = 32 * 1024
 # Error codes for a request from outside a group that has members.
 _MEMBERS_ONLY = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION}
-# From v10 on OffsetCommit has topic ids, which a caller with topic names does not have.
-_LAST_VERSION_WITH_NAMES = 9
 _RETRIABLE = {*COORDINATOR_ERRORS, ErrorCode.REQUEST_TIMED_OUT}
 
 
@@ -207,9 +201,15 @@ def commit_offsets(
 
     The codes have the order of `offsets`. In a group with members only these may commit: UNKNOWN_MEMBER_ID.
     """
-    request = _commit_request(group, offsets)
-    response = ask_coordinator(client, group, request, deadline_ms, codes=_codes, max_version=_LAST_VERSION_WITH_NAMES)
-    found = _committed_codes(response)
+    response = ask_coordinator(
+        client,
+        group,
+        commit_request(group, offsets),
+        deadline_ms,
+        codes=lambda response: partition_codes(response).values(),
+        max_version=LAST_VERSION_WITH_NAMES,
+    )
+    found = partition_codes(response)
     return {tp: ErrorCode.of(found.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR)) for tp in offsets}
 
 
@@ -224,38 +224,12 @@ def commit_many(
     after every other error it is not.
     """
     return send_changes(
-        client, offsets, _commit_request, _committed_codes, deadline_ms, max_version=_LAST_VERSION_WITH_NAMES
+        client, offsets, _commit_request, partition_codes, deadline_ms, max_version=LAST_VERSION_WITH_NAMES
     )
 
 
 def _commit_request(group: str, offsets: Changes) -> OffsetCommitRequest:
-    """Build the request of an administrator: generation -1 and no member id."""
-    topics: dict[str, OffsetCommitRequestTopic] = {}
-    for tp, committed in offsets.items():
-        if committed is None:
-            continue
-        topic = topics.setdefault(tp.topic, OffsetCommitRequestTopic(name=tp.topic, partitions=[]))
-        topic.partitions.append(
-            OffsetCommitRequestPartition(
-                partition_index=tp.partition,
-                committed_offset=committed.offset,
-                committed_leader_epoch=committed.leader_epoch,
-                committed_metadata=committed.metadata,
-            )
-        )
-    return OffsetCommitRequest(group_id=group, topics=list(topics.values()))
-
-
-def _committed_codes(response: OffsetCommitResponse) -> dict[TopicPartition, int]:
-    return {
-        TopicPartition(topic.name, partition.partition_index): partition.error_code
-        for topic in response.topics
-        for partition in topic.partitions
-    }
-
-
-def _codes(response: OffsetCommitResponse) -> Iterator[int]:
-    return iter(_committed_codes(response).values())
+    return commit_request(group, {tp: at for tp, at in offsets.items() if at is not None})
 
 
 def delete_offsets(

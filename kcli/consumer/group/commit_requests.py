@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.client import offset_commit
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CommitFailed, KcliError, TopicAuthorizationError
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from kcli.consumer.group.group_membership import Generation
     from kcli.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
-# From v10 topics have ids, which has no advantage here: a commit for a topic that was created again is refused anyway.
-NEWEST_VERSION = 9
+NEWEST_VERSION = offset_commit.LAST_VERSION_WITH_NAMES
 
 
 class Reaction(Enum):
@@ -68,31 +68,11 @@ def commit_request(
     instance_id: str | None = None,
 ) -> OffsetCommitRequest:
     """Return the request. Raise ValueError for a negative offset."""
-    from kcli.protocol.messages.offset_commit import (
-        OffsetCommitRequest,
-        OffsetCommitRequestPartition,
-        OffsetCommitRequestTopic,
-    )
-
-    topics: dict[str, OffsetCommitRequestTopic] = {}
     for tp, it in offsets.items():
         if it.offset < 0:
             raise ValueError(f"offset must not be negative; got {it.offset} for {tp}")
-        topic = topics.setdefault(tp.topic, OffsetCommitRequestTopic(name=tp.topic, partitions=[]))
-        topic.partitions.append(
-            OffsetCommitRequestPartition(
-                partition_index=tp.partition,
-                committed_offset=it.offset,
-                committed_leader_epoch=it.leader_epoch,
-                committed_metadata=it.metadata,
-            )
-        )
-    return OffsetCommitRequest(
-        group_id=group,
-        generation_id_or_member_epoch=generation.id,
-        member_id=generation.member_id,
-        group_instance_id=instance_id,
-        topics=list(topics.values()),
+    return offset_commit.commit_request(
+        group, offsets, generation=generation.id, member_id=generation.member_id, instance_id=instance_id
     )
 
 
@@ -104,9 +84,7 @@ def read_refusal(
     A partition that is missing in the response counts as UNKNOWN_SERVER_ERROR.
     """
     codes = dict.fromkeys(requested, ErrorCode.UNKNOWN_SERVER_ERROR)
-    for topic in response.topics:
-        for it in topic.partitions:
-            codes[TopicPartition(topic.name, it.partition_index)] = ErrorCode.of(it.error_code)
+    codes |= {tp: ErrorCode.of(code) for tp, code in offset_commit.partition_codes(response).items()}
     refused = {code for code in codes.values() if code != ErrorCode.NONE}
     if not refused:
         return None
