@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.consumer.group.group_membership import Membership
     from kcli.consumer.group.offset_commits import Callback
+    from kcli.consumer.retry_backoff import RetryState
     from kcli.protocol.records.columns import RecordColumns
     from kcli.protocol.records.record import Headers
     from kcli.settings import Value
@@ -475,6 +476,11 @@ class Consumer:
         """Return the positions that were outside the log since the last call, with their replacements."""
         resets, self.subscription.resets = self.subscription.resets, {}
         return resets
+
+    @_one_thread
+    def retry_states(self) -> dict[TopicPartition, RetryState]:
+        """Return the failures of the partitions for which nothing arrives; `poll` retries them without limit."""
+        return self._loop.fetcher.retry_states()
 
     @_one_thread
     def check_range(self, partitions: Iterable[TopicPartition]) -> None:

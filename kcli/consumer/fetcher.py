@@ -17,7 +17,7 @@ from kcli.consumer.fetch_verdict import judge_partition
 from kcli.consumer.retry_backoff import RetryBackoffs, RetryState
 from kcli.consumer.subscription import FetchPosition, PartitionFailure, SubscriptionState
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, OffsetOutOfRange
+from kcli.errors import BrokerError, DisconnectedError, KcliError, OffsetOutOfRange
 from kcli.structs import Node, TopicPartition
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Fetcher:
         metadata = self._client.metadata
         leader, epoch = metadata.leader(tp)
         if leader is None:
-            error = metadata.leader_error(tp)
+            error = self._no_broker() if metadata.is_bootstrap else metadata.leader_error(tp)
             if error.retriable:
                 self._retry_later(tp, error, now_ms)
             else:
@@ -159,6 +159,10 @@ class Fetcher:
             self._retry_later(tp, BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, text), now_ms)
             return None
         return node_id, PartitionFetch(position.offset, epoch, position.epoch, self.partition_bytes, topic_id)
+
+    def _no_broker(self) -> KcliError:
+        """Return the error of a partition when all brokers are lost, and with them the leaders."""
+        return DisconnectedError(self._client.timed_out("metadata").message, api="Metadata")
 
     def _send(self, node_id: int, session: FetchSession) -> None:
         node = self._client.metadata.cluster.nodes.get(node_id)
@@ -312,6 +316,13 @@ class Fetcher:
     def retry_state(self, tp: TopicPartition) -> RetryState | None:
         """Return the failures because of which nothing arrives for `tp`; None if there are none."""
         return self._partition_backoffs.get(tp) or self._node_backoffs.get(self._node_ids.get(tp, _NOWHERE))
+
+    def retry_states(self) -> dict[TopicPartition, RetryState]:
+        """Return the failures of all partitions for which nothing arrives."""
+        if not len(self._partition_backoffs) and not len(self._node_backoffs):
+            return {}
+        partitions = {*self._node_ids, *(tp for tp, _ in self._partition_backoffs.items())}
+        return {tp: state for tp in partitions if (state := self.retry_state(tp)) is not None}
 
     def node_of(self, tp: TopicPartition) -> int | None:
         """Return the broker that `tp` is fetched from now."""

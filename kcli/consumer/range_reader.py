@@ -370,6 +370,11 @@ class RangeReader:
             if progress.open and progress.resolved.end is None
         }
 
+    def retry_states(self) -> dict[TopicPartition, RetryState]:
+        """Return the failures of the followed partitions for which nothing arrives; they are retried without limit."""
+        states = self._loop.fetcher.retry_states().items()
+        return {tp: state for tp, state in states if self._progress[tp].resolved.end is None}
+
     def close(self) -> None:
         """Stop fetching. The client stays open."""
         self._loop.close()

@@ -234,6 +234,30 @@ def test_a_followed_partition_is_at_the_log_end_after_its_last_record() -> None:
     assert reader.followed() == {T0: True}
 
 
+def test_the_failures_of_followed_partitions_are_known() -> None:
+    cluster = FakeCluster(nodes=2)
+    cluster.topic("t", partitions=2)
+    reader = start(cluster, {T0: ReadRange(EARLIEST), T1: ReadRange(EARLIEST)})
+    read(reader, polls=2)
+    assert reader.retry_states() == {}
+    cluster.lose(2)
+    read(reader, polls=4)
+    assert set(reader.retry_states()) == {T1}
+    cluster.come_back(2)
+    read(reader, polls=10)
+    assert reader.retry_states() == {}
+
+
+def test_without_any_broker_the_failure_names_the_addresses() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t")
+    reader = start(cluster, {T0: ReadRange(EARLIEST)})
+    read(reader, polls=2)
+    cluster.lose(1)
+    read(reader, polls=20)
+    assert "no broker answered at 10.0.0.1:9092" in reader.retry_states()[T0].error.message
+
+
 def test_a_read_that_stops_early_is_incomplete() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")

@@ -65,7 +65,7 @@ def print_as_member(
     with Interrupt(client.wakeup) as interrupt, _reported_log(warn):
         try:
             source.subscribe(plan.topics)
-            follow = FollowReports(env, prefix, source.followed, printed, options)
+            follow = FollowReports(env, prefix, source.followed, consumer.retry_states, printed, options)
             stop = _print_records(env, interrupt, source, committer, options, printed, sink, follow)
         except (KcliError, OSError):
             committer.commit_or_report()

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.consumer.range_reader import RangeReader
     from kcli.consumer.read_range import ReadRange
+    from kcli.consumer.retry_backoff import RetryState
     from kcli.structs import TopicPartition
 
 SIGN_OF_LIFE_MS = 10_000.0
 _REPORT_INTERVAL_MS = 1000.0
 _END_INTERVAL_MS = 250.0
+_SILENCE_MS = 5_000.0
 
 
 class PrintOptions(NamedTuple):
@@ -107,7 +109,7 @@ def _print_ranges(
         by_offset = (_offsets_passed(reader) - before) / distance if distance else 1.0
         return max(by_offset, printed.total.records / max_records if max_records else 0.0)
 
-    follow = FollowReports(env, "kcli", reader.followed, printed, options)
+    follow = FollowReports(env, "kcli", reader.followed, reader.retry_states, printed, options)
 
     def after_poll() -> None:
         progress.tick()
@@ -160,7 +162,8 @@ class FollowReports:
     """Report the end of the log once for each followed partition, and with -v a sign of life at intervals.
 
     `followed` returns the followed partitions, each with whether it was read to the log end. The end is reported when
-    each of them was at its end at some time.
+    each of them was at its end at some time. `retry_states` returns the failures because of which nothing arrives;
+    they are reported after five seconds, because nothing else distinguishes a dead broker from a topic without news.
     """
 
     def __init__(
@@ -168,12 +171,15 @@ class FollowReports:
         env: Environment,
         prefix: str,
         followed: Callable[[], Mapping[TopicPartition, bool]],
+        retry_states: Callable[[], Mapping[TopicPartition, RetryState]],
         printed: PrintedRecords,
         options: PrintOptions,
     ) -> None:
         self._clock = env.clock
         self._report = reporter(env, prefix, quiet=options.quiet)
         self._followed = followed
+        self._retry_states = retry_states
+        self._failing: set[TopicPartition] = set()
         self._printed = printed
         self._limits = options.limits
         self._reached: set[TopicPartition] = set()
@@ -187,6 +193,7 @@ class FollowReports:
         if now_ms >= self._next_ms:
             self._next_ms = now_ms + _END_INTERVAL_MS
             self._report_end()
+            self._report_failures(now_ms)
         if now_ms >= self._next_sign_ms:
             self._next_sign_ms = now_ms + SIGN_OF_LIFE_MS
             self._report(f"{self._printed.total.records} records printed{self._end_text()}")
@@ -201,9 +208,29 @@ class FollowReports:
             self._reported |= new
             self._report(f"reached the end of {partitions_text(new)}; waiting for new records")
 
+    def _report_failures(self, now_ms: float) -> None:
+        states = self._retry_states()
+        if not states and not self._failing:
+            return
+        followed = self._followed()
+        recovered = [tp for tp in self._failing - states.keys() if tp in followed]
+        if recovered:
+            self._report(f"{partitions_text(recovered)}: the broker answers again")
+        self._failing &= states.keys()
+        partitions_of: dict[str, list[TopicPartition]] = {}
+        for tp, state in states.items():
+            if tp not in self._failing and now_ms - state.since_ms >= _SILENCE_MS:
+                partitions_of.setdefault(state.error.message, []).append(tp)
+        for error, partitions in partitions_of.items():
+            self._failing.update(partitions)
+            self._report(f"{partitions_text(partitions)}: nothing can be read: {error}; still trying")
+
     def _end_text(self) -> str:
         followed = self._followed()
-        return f"; {sum(followed.values())} of {len(followed)} partitions are read to the end" if followed else ""
+        if not followed:
+            return ""
+        failing = f", {len(self._failing)} cannot be read" if self._failing else ""
+        return f"; {sum(followed.values())} of {len(followed)} partitions are read to the end{failing}"
 
 
 class PartitionReports:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kcli.clock import ManualClock
+from kcli.consumer.retry_backoff import RetryState
 from kcli.consumer.subscription import FetchPosition, PositionReset, SubscriptionState
 from kcli.errors import KcliError
 from kcli.protocol.records.columns import RecordColumns
@@ -62,6 +63,9 @@ class FakeConsumer:
     def take_resets(self) -> dict[TopicPartition, PositionReset]:
         found, self.subscription.resets = self.subscription.resets, {}
         return found
+
+    def retry_states(self) -> dict[TopicPartition, RetryState]:
+        return {}
 
     def check_range(self, partitions: Iterable[TopicPartition]) -> None:
         self.checked += partitions

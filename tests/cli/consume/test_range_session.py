@@ -17,8 +17,9 @@ from kcli.clock import ManualClock
 from kcli.consumer.coverage import PartitionCoverage
 from kcli.consumer.range_reader import RangeReader
 from kcli.consumer.read_range import EARLIEST, LATEST, ReadRange
+from kcli.consumer.retry_backoff import RetryState
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError
+from kcli.errors import BrokerError, DisconnectedError
 from kcli.structs import TopicPartition
 from tests.cli.fake import FakeEnvironment, Result
 from tests.consumer.cluster import FakeCluster
@@ -114,7 +115,10 @@ class Follow:
         self.env = FakeEnvironment(clock=self.clock)
         self.at_end = {P0: False, P1: False}
         options = PrintOptions(make_renderer(RenderOptions()), quiet=quiet, verbose=verbose)
-        self.reports = FollowReports(self.env, "kcli", lambda: self.at_end, PrintedRecords(), options)
+        self.failures: dict[TopicPartition, RetryState] = {}
+        self.reports = FollowReports(
+            self.env, "kcli", lambda: self.at_end, lambda: self.failures, PrintedRecords(), options
+        )
 
     def reported(self, *, after_ms: int = 250) -> str:
         before = len(self.env.result(0).err)
@@ -164,6 +168,22 @@ def test_quiet_follow_reports_nothing() -> None:
     follow = Follow(quiet=True, verbose=True)
     follow.at_end = {P0: True, P1: True}
     assert follow.reported(after_ms=20_000) == ""
+
+
+def test_a_followed_partition_that_cannot_be_read_is_reported_after_five_seconds() -> None:
+    follow = Follow(verbose=True)
+    refused = DisconnectedError("connection refused by kafka-2:9092")
+    follow.failures = {tp: RetryState(0.0, 3, 100.0, refused) for tp in (P0, P1)}
+    assert follow.reported(after_ms=4_750) == ""
+    text = "kcli: orders 0-1: nothing can be read: connection refused by kafka-2:9092; still trying\n"
+    assert follow.reported() == text
+    assert follow.reported() == ""
+    follow.failures.pop(P0)
+    assert follow.reported() == "kcli: orders 0: the broker answers again\n"
+    assert "; 0 of 2 partitions are read to the end, 1 cannot be read" in follow.reported(after_ms=10_000)
+    follow.failures.clear()
+    del follow.at_end[P1]  # the topic was deleted, or the group has another owner for it
+    assert follow.reported() == ""
 
 
 # --- whole reads
