@@ -65,6 +65,8 @@ class Fetcher:
         self._sessions: dict[int, FetchSession] = {}
         self._node_ids: dict[TopicPartition, int] = {}
         self._in_flight: set[int] = set()
+        self._sent_ms: dict[int, float] = {}
+        self._pacing = EarlyAnswers(config.fetch_max_wait_ms, config.retry_backoff_ms)
         self._progressed: set[int] = set()
         self.expected_topic_ids: dict[str, UUID | None] = {}  # by topic; a topic with another id is a new topic
         self._reopened: set[int] = set()  # brokers whose last response was an error about the session
@@ -85,12 +87,14 @@ class Fetcher:
     def send(self, now_ms: float) -> None:
         """Send a fetch to every broker without a request in flight. The requests leave with the client's next poll."""
         self._update_targets(now_ms)
+        self._pacing.end_expired(now_ms)
         for node_id in list(self._sessions):
             session = self._sessions[node_id]
             if (
                 node_id in self._in_flight
                 or self.buffer.has_unstarted(node_id)
                 or self._node_backoffs.is_waiting(node_id)
+                or self._pacing.is_waiting(node_id)
             ):
                 continue
             if len(session):
@@ -100,7 +104,7 @@ class Fetcher:
 
     def next_ms(self) -> float:
         """Return the time of the next retry."""
-        return min(self._partition_backoffs.next_ms(), self._node_backoffs.next_ms())
+        return min(self._partition_backoffs.next_ms(), self._node_backoffs.next_ms(), self._pacing.next_ms())
 
     def _update_targets(self, now_ms: float) -> None:
         subscription = self._subscription
@@ -176,6 +180,7 @@ class Fetcher:
         request.forgotten_topics_data = forgotten_topics(built.forgotten)
         newest = NEWEST_VERSION if built.use_ids else NEWEST_VERSION_WITH_NAMES
         self._in_flight.add(node_id)
+        self._sent_ms[node_id] = self._client.clock.now_ms()
         future = self._client.send(node, request, max_version=newest)
         future.on_done(lambda done: self._answered(node, session, done))
 
@@ -218,6 +223,7 @@ class Fetcher:
             return
         self._node_backoffs.clear(node.id)
         self._reopened.discard(node.id)
+        self._pacing.answered(node.id, self._sent_ms[node.id], now_ms, is_empty=_is_empty(response))
         received = self._process(node.id, session, response, now_ms)
         size = sum(len(section.data) for section in received.sections)
         self._client.metrics.sensor(RECORD_BYTES).record(size, now_ms)
@@ -349,6 +355,52 @@ class Fetcher:
             self._client.send(
                 node, request, max_version=NEWEST_VERSION if session.uses_ids else NEWEST_VERSION_WITH_NAMES
             )
+
+
+class EarlyAnswers:
+    """A pause per broker that answers fetches at once with nothing, though it was asked to wait for records.
+
+    Kafka does so while the position is above the high watermark: after a leader change the new leader learns the high
+    watermark from its followers, and consumers have read further. Without a pause the next fetch would be answered at
+    once too, a thousand times a second. Pure: time is an argument.
+    """
+
+    def __init__(self, max_wait_ms: float, pause_ms: float) -> None:
+        self._max_wait_ms = max_wait_ms
+        self._pause_ms = pause_ms
+        self._count: dict[int, int] = {}
+        self._until_ms: dict[int, float] = {}
+
+    def answered(self, node_id: int, sent_ms: float, now_ms: float, *, is_empty: bool) -> None:
+        """Record a response. The first early one may have another reason; from the second on there is a pause."""
+        if not is_empty or now_ms - sent_ms >= self._max_wait_ms / 2:
+            self._count.pop(node_id, None)
+            return
+        self._count[node_id] = self._count.get(node_id, 0) + 1
+        if self._count[node_id] > 1:
+            self._until_ms[node_id] = now_ms + min(self._pause_ms, self._max_wait_ms)
+
+    def end_expired(self, now_ms: float) -> None:
+        """End the pauses that are over."""
+        if self._until_ms:
+            self._until_ms = {node_id: until_ms for node_id, until_ms in self._until_ms.items() if until_ms > now_ms}
+
+    def is_waiting(self, node_id: int) -> bool:
+        """True during the pause, until `end_expired` has ended it."""
+        return node_id in self._until_ms
+
+    def next_ms(self) -> float:
+        """Return the time at which the next pause ends; infinity without one."""
+        return min(self._until_ms.values(), default=float("inf"))
+
+
+def _is_empty(response: FetchResponse) -> bool:
+    """Return whether a response has neither records nor errors, nor names another place to read from."""
+    return not any(
+        data.error_code or data.records or data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0
+        for topic in response.responses
+        for data in topic.partitions
+    )
 
 
 _NOWHERE = -(2**31)

@@ -532,6 +532,34 @@ def test_an_unanswered_fetch_is_retried_after_its_timeout() -> None:
 # --- preferred replicas
 
 
+def test_a_broker_that_answers_at_once_with_nothing_is_not_asked_without_a_pause() -> None:
+    """Kafka 4.3.1 does so while the position is above the high watermark of a new leader: 1,000 requests a second.
+
+    Found by `python -m tests.bench.cluster_soak`.
+    """
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    consumer = reader(cluster)
+    assert values(consumer, 2) == {T0: ["a"]}
+    before = len(cluster.fetches())
+    early = 0
+
+    def answer_early(request: fetch.FetchRequest) -> fetch.FetchResponse:
+        nonlocal early
+        early += 1
+        assert early < 40, "the fetches have no pause"
+        return fetch.FetchResponse(session_id=request.session_id)
+
+    cluster.answer_next(ApiKey.FETCH, *[answer_early] * 100)
+    assert consumer.poll(2_000) == {}
+    assert 10 <= len(cluster.fetches()) - before <= 25
+    cluster._scripts[ApiKey.FETCH].clear()
+    cluster.logs[T0].append("b")
+    began_ms = cluster.clock.now_ms()
+    assert values(consumer, 1) == {T0: ["b"]}
+    assert cluster.clock.now_ms() - began_ms <= 110
+
+
 def test_the_preferred_replica_of_the_leader_is_used() -> None:
     cluster = FakeCluster(nodes=2)
     log = cluster.topic("t")
