@@ -271,7 +271,7 @@ ERRORS = [
         "group wait billing --until foo",
         2,
         (
-            "kcli: --until takes empty, stable, or a condition such as lag<=0; 'foo' is not a valid "
+            "kcli: --until: use empty, stable, or a condition such as lag<=0; 'foo' is not a valid "
             "condition: 'foo' is unknown; use one of lag, max-lag, members, partitions, unknown, "
             "uncommitted, age, time-lag, state, type"
         ),
@@ -377,11 +377,16 @@ ERRORS = [
         "kcli: the data directory empty.json cannot be used: Not a directory",
     ),
     ("broker run --port 99999", 2, "kcli: --port: 99999 is out of range; use 0 to 65535 (see kcli broker run --help)"),
-    ("broker run -c foo=1 --port 0", 2, "kcli: foo is not a broker setting"),
+    ("broker run -c foo=1 --port 0", 2, "kcli: -c foo is not a broker setting"),
+    (
+        "broker run -c node.id=x --port 0",
+        2,
+        "kcli: -c node.id: 'x' is not valid; use a whole number from 0 to 2147483647",
+    ),
     (
         "broker run -c num.partitions=x --port 0",
         2,
-        "kcli: num.partitions: 'x' is not valid; use a whole number from 1 to 2147483647",
+        "kcli: -c num.partitions: 'x' is not valid; use a whole number from 1 to 2147483647",
     ),
     ("broker run --topic a:x --port 0", 2, "kcli: --topic: 'a:x' is not valid; use NAME or NAME:PARTITIONS"),
     # spark

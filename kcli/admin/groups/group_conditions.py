@@ -47,7 +47,7 @@ def parse_until(text: str) -> Condition:
     try:
         return parse_group_condition(SHORTHANDS.get(text.strip().lower(), text))
     except ConfigError as error:
-        raise ConfigError(f"--until takes empty, stable, or a condition such as lag<=0; {error}") from None
+        raise ConfigError(f"use empty, stable, or a condition such as lag<=0; {error}") from None
 
 
 def needs_offsets(condition: Condition | None) -> bool:

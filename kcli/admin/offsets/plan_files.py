@@ -114,7 +114,7 @@ def row_item(row: Row) -> Item:
     }
     if row.error is not None:
         code = row.error.code.name if isinstance(row.error, BrokerError) else type(row.error).__name__
-        item["error"] = {"code": code, "message": str(row.error)}
+        item["error"] = {"code": code, "message": str(row.error).removeprefix(f"{code}: ")}
     return item
 
 

@@ -11,6 +11,8 @@ from kcli.cli.parser import Option
 from kcli.errors import ConfigError, KcliError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from kcli.broker.broker import Broker
     from kcli.broker.config import BrokerConfig
     from kcli.cli.environment import StopSignals
@@ -58,14 +60,15 @@ def run(
     from kcli.cli.options import key_values
 
     topics = [_topic(text) for text in topic or []]
-    properties = key_values("-c", config or [])
+    given = key_values("-c", config or [])
+    properties = dict(given)
     with ExitStack() as cleanup:
         signals = cleanup.enter_context(StopSignals())
         with signals.deferred():  # no signal between creating the directory and registering its cleanup
             _choose_directory(env, properties, data_dir, ephemeral, cleanup)
         _choose_listener(properties, host, port)
         _raise_file_limit()
-        return _serve(env, _settings(env, properties), topics, signals)
+        return _serve(env, _settings(env, properties, given), topics, signals)
 
 
 def _topic(text: str) -> tuple[str, int | None]:
@@ -111,10 +114,15 @@ def _choose_listener(properties: dict[str, str], host: str | None, port: int | N
     properties["listeners"] = f"PLAINTEXT://{shown}:{9092 if port is None else port}"
 
 
-def _settings(env: Environment, properties: dict[str, str]) -> BrokerConfig:
+def _settings(env: Environment, properties: dict[str, str], given: Collection[str]) -> BrokerConfig:
+    """Return the broker's configuration. An error about one of the `given` names has the option in front."""
     from kcli.broker.config import BrokerConfig
 
-    settings = BrokerConfig.from_properties(properties)
+    try:
+        settings = BrokerConfig.from_properties(properties)
+    except ConfigError as error:
+        name = str(error).partition(" ")[0].rstrip(":")
+        raise ConfigError(f"-c {error}") from None if name in given else error
     if not _is_loopback(settings.host):
         env.report("kcli: listening beyond this machine without access control: anyone can read, write and delete data")
     return settings

@@ -33,12 +33,13 @@ def run(
     """
     from kcli.admin.groups.group_conditions import needs_offsets, parse_until, wait_for_group
     from kcli.cli.group.selection import check_names
-    from kcli.cli.options import check_interval
+    from kcli.cli.options import check_interval, naming
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Item, Report
 
     check_names([group])
-    condition = parse_until(until)
+    with naming("--until"):
+        condition = parse_until(until)
     check_interval(interval)
     began_ms, deadline_ms = env.clock.now_ms(), common.deadline_ms()
     with closing(common.connect()) as client:

@@ -67,9 +67,10 @@ class Report:
 
 
 def error_field(error: Exception) -> Item:
-    """Return an item's `error` field: the broker's error code or the class of the error, and one sentence."""
+    """Return an item's `error` field: the broker's error code or the class of the error, and a sentence without it."""
     code = getattr(error, "code", None)
-    return {"code": code.name if code is not None else type(error).__name__, "message": str(error)}
+    name = code.name if code is not None else type(error).__name__
+    return {"code": name, "message": str(error).removeprefix(f"{name}: ")}
 
 
 def failure_status(error: Exception) -> str:
@@ -90,11 +91,18 @@ def cell(value: Any, missing: str = "-") -> str:
         return "yes" if value else "no"
     if isinstance(value, dict):
         if "code" in value and "message" in value:
-            return str(value["message"] or value["code"])
+            return _error_text(value["code"], value["message"])
         return ",".join(f"{key}={cell(part, missing)}" for key, part in value.items()) or missing
     if isinstance(value, list | tuple):
         return ",".join(cell(part, missing) for part in value) or missing
     return str(value)
+
+
+def _error_text(code: str, message: str) -> str:
+    """Return an error as in the message on stderr: with the code of a broker, without the name of a class."""
+    if not message:
+        return code
+    return f"{code}: {message}" if code.isupper() else message
 
 
 Finish = Callable[[str], str]

@@ -93,7 +93,7 @@ def test_until_takes_empty_stable_or_a_condition() -> None:
     assert parse_until("Empty").judge({"state": "Empty"}) is True
     assert parse_until("stable").judge({"state": "PreparingRebalance"}) is False
     assert parse_until("lag<=10").judge({"lag": Amount(10)}) is True
-    with pytest.raises(ConfigError, match="--until takes empty, stable, or a condition such as lag<=0; 'full' is not"):
+    with pytest.raises(ConfigError, match="use empty, stable, or a condition such as lag<=0; 'full' is not"):
         parse_until("full")
 
 

@@ -141,7 +141,7 @@ def test_the_timeout_limits_the_wait_for_a_silent_coordinator(broker: EmbeddedBr
         ("lag", "group names, --all"),
         ("lag billing --fail-if lag>", "is not a valid condition"),
         ("lag billing --fail-if age>1m --no-time-lag", "--fail-if with time-lag or age cannot be combined with"),
-        ("wait billing --until full", "--until takes empty, stable"),
+        ("wait billing --until full", "--until: use empty, stable"),
         ("wait billing --until empty --interval 0", "--interval: 0 is not valid; use a number of seconds above 0"),
         ("list --state Fine", "--state: 'Fine' is not valid; use Stable, Empty"),
         ("list --type modern", "--type: 'modern' is not valid; use classic, consumer, share, streams"),

@@ -11,8 +11,9 @@ import pytest
 from kcli.cli.output.csv import as_csv
 from kcli.cli.output.json import indented
 from kcli.cli.output.printer import print_report
-from kcli.cli.output.report import Report
+from kcli.cli.output.report import Report, cell, error_field
 from kcli.cli.output.table import FAST_ABOVE, as_table, plain_table
+from kcli.errors import BrokerError, TimeoutExpired
 from tests.cli.fake import FakeEnvironment
 
 ITEMS = [
@@ -62,8 +63,17 @@ def test_failures_are_reported_on_stderr_unless_stdout_is_a_terminal() -> None:
     piped, terminal = FakeEnvironment(), FakeEnvironment(terminal=True)
     print_report(piped, report, "json")
     print_report(terminal, report, None)
-    assert piped.result(0).err == "kcli: no such topic (and 1 more)\n"
+    assert piped.result(0).err == "kcli: UNKNOWN_TOPIC_OR_PARTITION: no such topic (and 1 more)\n"
     assert terminal.result(0).err == ""
+
+
+def test_json_has_the_code_of_an_error_once_and_text_has_it_before_the_message() -> None:
+    error = error_field(BrokerError(3, topic="gone"))
+    sentence = "the broker has no such topic or partition (topic=gone)"
+    assert error == {"code": "UNKNOWN_TOPIC_OR_PARTITION", "message": sentence}
+    assert cell(error) == str(BrokerError(3, topic="gone")) == f"UNKNOWN_TOPIC_OR_PARTITION: {sentence}"
+    assert cell(error_field(TimeoutExpired("late"))) == "late"
+    assert cell({"code": "NONE", "message": ""}) == "NONE"
 
 
 def test_a_table_without_rows_is_its_header() -> None:
@@ -135,7 +145,7 @@ def test_control_characters_and_markup_in_data_are_escaped() -> None:
 @pytest.mark.parametrize("output", ["json", "jsonl", "csv", "tsv"])
 def test_control_characters_are_escaped_in_programs_formats_on_a_terminal(output: str) -> None:
     name = "a\x1b[31m\x9b1m\u202eb\tc\nd\\"
-    items = [{"name": name, "error": {"code": "X", "message": "bad\x1b]0;x\x07\nname"}}]
+    items = [{"name": name, "error": {"code": "Failed", "message": "bad\x1b]0;x\x07\nname"}}]
     env, pipe = FakeEnvironment(terminal=True), FakeEnvironment()
     print_report(env, Report("t", ["name"], items), output)
     print_report(pipe, Report("t", ["name"], items), output)
@@ -172,7 +182,7 @@ def test_csv_quotes_and_always_has_an_error_column() -> None:
     assert header == [*COLUMNS, "error"]
     assert records[0] == ["orders", "12", "1,2", "", "no", ""]
     assert records[1][0] == "with,comma\tand tab"
-    assert records[2] == ["gone", "", "", "", "", "no such topic"]
+    assert records[2] == ["gone", "", "", "", "", "UNKNOWN_TOPIC_OR_PARTITION: no such topic"]
 
 
 def test_tsv_escapes_instead_of_quoting() -> None:
