@@ -13,10 +13,10 @@ from kcli.admin.groups.committed_offsets import GroupOffset, ShareOffset, group_
 from kcli.admin.groups.describe import describe_groups
 from kcli.admin.groups.group import SHARE, STREAMS, Group, GroupMember
 from kcli.admin.groups.lag import PartitionLag, calculate_lag, time_offset, with_time_lag
-from kcli.admin.logs.log_bounds import LogBounds, learn_topics, log_bounds
+from kcli.admin.logs.log_bounds import LogBounds, learn_topics, log_bounds, may_pass
 from kcli.client.requests import Results, half_deadline
 from kcli.client.routing import Coordinators
-from kcli.errors import KcliError
+from kcli.errors import BrokerError, KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -52,9 +52,37 @@ def survey_groups(
 
     A group that cannot be described is an error under its name; the failure of a partition is an error in its row.
     With `isolation_level` 1 the end of a log is its last stable offset. `time_lag` also reads the record at each
-    committed offset. The order is that of `names`.
+    committed offset. The order is that of `names`. A group whose coordinator is not ready, for example because it is
+    loading, is asked for again until the deadline.
     """
     kinds = names if isinstance(names, Mapping) else dict.fromkeys(names)
+    surveys: Results[str, GroupSurvey] = Results()
+    pending = kinds
+    for _ in client.attempts(deadline_ms):
+        latest = _survey_once(client, pending, deadline_ms, isolation_level, time_lag=time_lag)
+        surveys.values.update(latest.values)
+        surveys.errors.update(latest.errors)
+        pending = {name: kind for name, kind in pending.items() if _is_not_ready(latest, name)}
+        if not pending:
+            break
+    values = {name: surveys.values[name] for name in kinds if name in surveys.values}
+    return Results(values, {name: error for name, error in surveys.errors.items() if name not in values})
+
+
+def _is_not_ready(surveys: Results[str, GroupSurvey], name: str) -> bool:
+    """True for the retriable error code of a coordinator. A lost connection has used up its part of the time."""
+    error = surveys.values[name].error if name in surveys.values else surveys.errors.get(name)
+    return isinstance(error, BrokerError) and may_pass(error)
+
+
+def _survey_once(
+    client: ConsumerNetworkClient,
+    kinds: Mapping[str, str | None],
+    deadline_ms: float,
+    isolation_level: int,
+    *,
+    time_lag: bool,
+) -> Results[str, GroupSurvey]:
     coordinators = Coordinators(client)
     described = describe_groups(client, kinds, half_deadline(client, deadline_ms), coordinators=coordinators)
     offsets = group_offsets(client, described.values.values(), half_deadline(client, deadline_ms), coordinators)

@@ -269,6 +269,20 @@ def test_a_loading_coordinator_is_retried() -> None:
     assert describe_groups(cluster.client(), {"g": "classic"}, 10_000).values["g"].state == "Stable"
 
 
+@pytest.mark.parametrize("api", [ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_FETCH])
+def test_a_survey_asks_a_loading_coordinator_until_the_deadline(api: ApiKey) -> None:
+    cluster = GroupCluster({"h": FakeGroup(2, (T1,), at(40, (1,))), "g": FakeGroup(1, (T0,), at(40, (0,)))})
+    cluster.errors[api, "h"] = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    cluster.selector.at(9_000, cluster.errors.clear)
+    found = survey_groups(cluster.client(), ["h", "g"], 10_000)
+    assert not found.errors
+    assert {name: (it.error, it.partitions[0].lag) for name, it in found.values.items()} == {
+        "h": (None, 60),
+        "g": (None, 60),
+    }
+    assert list(found.values) == ["h", "g"]
+
+
 # Times of records
 
 
