@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kcli.cli import exit_status
 from kcli.cli.consume.committer import Committer, run_despite_wakeups
 from kcli.cli.consume.coverage_report import member_items, member_table, partitions_text, reset_text
-from kcli.cli.consume.range_session import FollowReports, reporter
+from kcli.cli.consume.range_session import FollowReports, reporter, unreadable
 from kcli.cli.consume.read_loop import Interrupt, PrintedRecords, Sink, complete_document, print_records
 from kcli.consumer.coverage import StopReason
 from kcli.errors import KcliError, WakeupError
@@ -67,6 +67,7 @@ def print_as_member(
             source.subscribe(plan.topics)
             follow = FollowReports(env, prefix, source.followed, consumer.retry_states, printed, options)
             stop = _print_records(env, interrupt, source, committer, options, printed, sink, follow)
+            failing = consumer.retry_states() if stop is StopReason.IDLE else {}
         except (KcliError, OSError):
             committer.commit_or_report()
             raise
@@ -84,6 +85,10 @@ def print_as_member(
             if is_known:
                 _report_result(env, options, source, committer, printed, env.clock.now_ms() - started_ms)
     env.interrupted = interrupt.requested
+    for sentence in unreadable(failing):  # no record arrived because none could
+        warn(sentence)
+    if failing:
+        return exit_status.INCOMPLETE
     return exit_status.INTERRUPTED if stop is StopReason.INTERRUPTED else exit_status.DONE
 
 

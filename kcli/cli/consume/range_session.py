@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.cli import exit_status
 from kcli.cli.consume import coverage_report
 from kcli.cli.consume.coverage_report import partitions_text
 from kcli.cli.consume.read_loop import (
@@ -78,6 +79,7 @@ def print_ranges(
             started_ms = env.clock.now_ms()
             stop = _print_ranges(env, client, reader, options, printed, partitions, sink, distance)
     finally:
+        failing = reader.retry_states()
         with suppress(WakeupError):  # of Ctrl-C, if no poll has raised it
             reader.close()
     partitions.report()
@@ -86,7 +88,12 @@ def print_ranges(
         env.report(coverage_report.coverage_table(coverage, reader.ranges, printed.counts))
     if options.stats:
         env.report(printed.stats(env.clock.now_ms() - started_ms))
-    return coverage_report.read_status(coverage)
+    status = coverage_report.read_status(coverage)
+    if stop is StopReason.IDLE and failing:  # no record arrived because none could
+        for sentence in unreadable(failing):
+            env.report(f"kcli: {sentence}")
+        return status or exit_status.INCOMPLETE
+    return status
 
 
 def _print_ranges(
@@ -217,13 +224,10 @@ class FollowReports:
         if recovered:
             self._report(f"{partitions_text(recovered)}: the broker answers again")
         self._failing &= states.keys()
-        partitions_of: dict[str, list[TopicPartition]] = {}
-        for tp, state in states.items():
-            if tp not in self._failing and now_ms - state.since_ms >= _SILENCE_MS:
-                partitions_of.setdefault(state.error.message, []).append(tp)
-        for error, partitions in partitions_of.items():
-            self._failing.update(partitions)
-            self._report(f"{partitions_text(partitions)}: nothing can be read: {error}; still trying")
+        late = {tp: it for tp, it in states.items() if now_ms - it.since_ms >= _SILENCE_MS and tp not in self._failing}
+        self._failing.update(late)
+        for sentence in unreadable(late):
+            self._report(f"{sentence}; still trying")
 
     def _end_text(self) -> str:
         followed = self._followed()
@@ -231,6 +235,14 @@ class FollowReports:
             return ""
         failing = f", {len(self._failing)} cannot be read" if self._failing else ""
         return f"; {sum(followed.values())} of {len(followed)} partitions are read to the end{failing}"
+
+
+def unreadable(states: Mapping[TopicPartition, RetryState]) -> list[str]:
+    """Return one sentence for all partitions with the same failure."""
+    partitions_of: dict[str, list[TopicPartition]] = {}
+    for tp, state in states.items():
+        partitions_of.setdefault(state.error.message, []).append(tp)
+    return [f"{partitions_text(tps)}: nothing can be read: {error}" for error, tps in partitions_of.items()]
 
 
 class PartitionReports:

@@ -40,6 +40,7 @@ class FakeConsumer:
         self.refusals: list[KcliError] = []
         self.closed: list[float] = []
         self.checked: list[TopicPartition] = []
+        self.failing: dict[TopicPartition, RetryState] = {}
         self.membership = None
         self._unanswered: list[Callable[[], None]] = []
 
@@ -65,7 +66,7 @@ class FakeConsumer:
         return found
 
     def retry_states(self) -> dict[TopicPartition, RetryState]:
-        return {}
+        return self.failing
 
     def check_range(self, partitions: Iterable[TopicPartition]) -> None:
         self.checked += partitions

@@ -19,9 +19,10 @@ from kcli.cli.consume.member_session import MemberPlan, print_as_member
 from kcli.cli.consume.options import RenderOptions, make_renderer
 from kcli.cli.consume.range_session import PrintOptions
 from kcli.cli.consume.read_loop import Limits
+from kcli.consumer.retry_backoff import RetryState
 from kcli.consumer.subscription import PositionReset
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, CorruptRecords, TimeoutExpired, WakeupError
+from kcli.errors import BrokerError, CorruptRecords, DisconnectedError, TimeoutExpired, WakeupError
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.cli.consume.fake_member import (
     EPOCH,
@@ -470,6 +471,16 @@ def test_joining_does_not_count_as_idle_and_a_long_wait_is_reported() -> None:
     run = Run([*[lambda _: {}] * 40, assigned(0, P0), AB], idle_ms=1_000, interrupts=False)
     assert (run.status, run.out) == (0, b"a\nb\n")
     assert run.err.count("still waiting for an assignment: the group cannot be joined yet") == 1
+
+
+def test_an_idle_end_without_a_broker_is_not_a_success() -> None:
+    def fail(consumer: FakeConsumer) -> Any:
+        consumer.failing = {P0: RetryState(0.0, 1, 0.0, DisconnectedError("connection refused"))}
+        return {}
+
+    run = Run([assigned(0, P0), AB, fail], idle_ms=1_000, interrupts=False)
+    assert (run.status, run.out, run.committed) == (5, b"a\nb\n", {P0: 2})
+    assert "kcli: group g: orders 0: nothing can be read: connection refused\n" in run.err
 
 
 def test_a_json_document_contains_the_printed_records_of_each_partition() -> None:

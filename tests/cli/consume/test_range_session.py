@@ -225,6 +225,19 @@ def test_a_followed_topic_reports_its_end_before_the_read_stops() -> None:
     assert (status, out, err) == (0, b"abc", "kcli: reached the end of t 0; waiting for new records\n")
 
 
+def test_an_idle_end_without_a_broker_is_not_a_success() -> None:
+    cluster = three_batches()
+
+    def render(text: str) -> bytes:
+        if text == "c":
+            cluster.lose(1)
+        return text.encode()
+
+    status, out, err = read_all(cluster, ReadRange(EARLIEST), render, limits=Limits(idle_ms=3_000))
+    assert (status, out) == (5, b"abc")
+    assert "kcli: t 0: nothing can be read: no broker answered at 10.0.0.1:9092" in err
+
+
 @pytest.mark.parametrize("most", [2, 3])
 def test_a_read_that_has_reached_its_limit_does_not_wait_for_new_records(most: int) -> None:
     cluster = FakeCluster()
