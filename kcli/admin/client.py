@@ -361,7 +361,8 @@ class Admin:
 
         Before anything is written: PlanRefused for a refused row, GroupInUse for a group with members, PlanOutdated for
         an offset that has changed since, WrongCluster, SnapshotError. A partition that fails during the write is in
-        `errors` of the result. `folder` is for snapshots; by default $XDG_STATE_HOME/kcli/snapshots.
+        `errors` of the result; OutcomeUnknown there means that the offset may be written. `folder` is for snapshots; by
+        default $XDG_STATE_HOME/kcli/snapshots.
         """
         from kcli.admin.offsets.apply import apply_plan
 

@@ -127,10 +127,9 @@ def create_topics(
                 created = CreatedTopic(result.name, topic_id, result.num_partitions, result.replication_factor)
                 yield result.name, created
 
-    def confirm(names: Sequence[str], deadline_ms: float) -> dict[str, CreatedTopic]:
-        found = client.topics_metadata(names, deadline_ms).topics
-        visible = [name for name in names if name in found and not found[name].error]
-        return {name: _as_created(found[name]) for name in visible if name in missing_before}
+    def confirm(names: Sequence[str], deadline_ms: float) -> Results[str, CreatedTopic]:
+        found = describe_topics(client, names, deadline_ms).values
+        return Results({name: _as_created(topic) for name, topic in found.items() if name in missing_before})
 
     return _ask_controller(client, wanted, build, read, None if dry_run else confirm, deadline_ms)
 
@@ -205,9 +204,11 @@ def delete_topics(
             code = result.error_code
             yield name, _error(code, result.error_message, name) if code else topics.get(name)
 
-    def confirm(names: Sequence[str], deadline_ms: float) -> dict[str, UUID | None]:
+    def confirm(names: Sequence[str], deadline_ms: float) -> Results[str, UUID | None]:
         found = client.topics_metadata(names, deadline_ms).topics
-        return {name: topics[name] for name in names if name in found and _is_deleted(found[name], topics[name])}
+        return Results(
+            {name: topics[name] for name in names if name in found and _is_deleted(found[name], topics[name])}
+        )
 
     first = _FIRST_DELETION_WITH_IDS
     by_ids, by_names = partial(build, with_ids=True), partial(build, with_ids=False)
@@ -242,9 +243,9 @@ def create_partitions(
             code = result.error_code
             yield result.name, _error(code, result.error_message, result.name) if code else counts.get(result.name, 0)
 
-    def confirm(names: Sequence[str], deadline_ms: float) -> dict[str, int]:
-        found = client.topics_metadata(names, deadline_ms).topics
-        return {n: counts[n] for n in names if n in found and len(found[n].partitions) == counts[n]}
+    def confirm(names: Sequence[str], deadline_ms: float) -> Results[str, int]:
+        found = describe_topics(client, names, deadline_ms).values
+        return Results({name: counts[name] for name, it in found.items() if len(it.partitions) == counts[name]})
 
     return _ask_controller(client, counts, build, read, None if dry_run else confirm, deadline_ms)
 

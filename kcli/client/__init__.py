@@ -21,6 +21,8 @@ group member calls `serve`, which completes only its own future, so that it neve
 - A failure that concerns one key (partition, group, node) is an error in `Results.errors`. An exception means that no
   request could be sent: no broker is reachable, or the coordinator look-up failed. At the deadline, TimeoutExpired
   names the unreachable address and the reason.
+- A request that changes something (`fan_out_changes`) is not simply repeated after a lost response: the state of the
+  cluster is read first. OutcomeUnknown is the error of a change that was sent, not answered, and is not visible.
 - Metadata is not requested at the start, and a topic is only requested after `add_topics` or `topics_metadata`.
 - An unreachable address of a host name is not a failed node: all addresses are tried before the backoff starts.
 - A broker responds in the order of the requests on a connection, so a response is matched to the oldest request, and a

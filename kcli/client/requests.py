@@ -73,8 +73,9 @@ class Located(Generic[K]):
 Locate = Callable[[Sequence[K], Mapping[K, KcliError], float], "Located[K]"]
 #: (response, requested keys) -> the value or the error of each key.
 Read = Callable[[R, Sequence[K]], "Iterable[tuple[K, T | KcliError]]"]
-#: (keys whose change may have been made, deadline) -> the value of each key whose change is visible in the cluster.
-Confirm = Callable[[Sequence[K], float], Mapping[K, T]]
+#: (keys whose change may have been made, deadline) -> the value of each key whose change is visible in the cluster, and
+#: the error of each key that could not be looked up. A key in neither is not changed so far.
+Confirm = Callable[[Sequence[K], float], Results[K, T]]
 
 #: Error codes after which a change may still have been made: replicas did not confirm the coordinator's or controller's
 #: write in time. A group coordinator responds with COORDINATOR_NOT_AVAILABLE in that case.
@@ -196,6 +197,7 @@ def fan_out_changes(
     pending = list(dict.fromkeys(keys))
     errors: dict[K, KcliError] = {}
     unanswered: dict[K, KcliError] = {}
+    looks: dict[K, KcliError | None] = {}  # None: a look has shown that the change was not made so far
 
     def locate_again(keys: Sequence[K], failures: Mapping[K, KcliError], until_ms: float) -> Located[K]:
         return locate(keys, failures or {key: errors[key] for key in keys if key in errors}, until_ms)
@@ -222,25 +224,26 @@ def fan_out_changes(
         errors = step.errors
         unanswered |= {key: error for key, error in errors.items() if _may_be_done(error)}
         doubtful = [key for key in errors if key in unanswered]
-        confirmed = _confirmed(confirm, doubtful, half_deadline(client, deadline_ms)) if doubtful else {}
-        results.values.update(confirmed)
-        errors = {key: error for key, error in errors.items() if key not in confirmed}
+        seen = _confirmed(confirm, doubtful, half_deadline(client, deadline_ms)) if doubtful else Results()
+        results.values.update(seen.values)
+        looks |= {key: seen.errors.get(key) for key in doubtful if key not in looks or looks[key] is not None}
+        errors = {key: error for key, error in errors.items() if key not in seen.values}
         pending = [key for key, error in errors.items() if _may_be_done(error) or retry(error)]
         results.errors.update({key: error for key, error in errors.items() if key not in pending})
         if not pending:
             break
     for key in pending:
-        results.errors[key] = _unknown(unanswered[key]) if key in unanswered else errors[key]
+        results.errors[key] = _unknown(unanswered[key], looks[key]) if key in unanswered else errors[key]
     return results
 
 
-def _confirmed(confirm: Confirm[K, T], keys: Sequence[K], deadline_ms: float) -> Mapping[K, T]:
+def _confirmed(confirm: Confirm[K, T], keys: Sequence[K], deadline_ms: float) -> Results[K, T]:
     try:
         return confirm(keys, deadline_ms)
     except WakeupError:
         raise
-    except KcliError:  # no broker can be asked now
-        return {}
+    except KcliError as error:
+        return Results(errors=dict.fromkeys(keys, error))
 
 
 def _is_unanswered(error: KcliError) -> bool:
@@ -252,10 +255,13 @@ def _may_be_done(error: KcliError) -> bool:
     return _is_unanswered(error) or (isinstance(error, BrokerError) and error.code in _OPEN_CODES)
 
 
-def _unknown(error: KcliError) -> OutcomeUnknown:
-    """The error of a change without a response that is not visible at the deadline."""
-    message = f"unknown whether the change was made: {error.message}"
-    return OutcomeUnknown(message, **{k: v for k, v in error.evidence.items() if k != "awaited"})
+def _unknown(lost: KcliError, look: KcliError | None) -> OutcomeUnknown:
+    """The error of a change without a response that is not visible; `look`: the look itself failed."""
+    found = "the change was not visible, but may still be made"
+    if look is not None:
+        found = f"no look was possible: {look.message}"
+    evidence = {name: value for name, value in lost.evidence.items() if name != "awaited"}
+    return OutcomeUnknown(f"unknown whether the change was made: {lost.message}; {found}", **evidence)
 
 
 def ask_nodes(

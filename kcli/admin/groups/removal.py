@@ -117,9 +117,10 @@ def delete_groups(client: ConsumerNetworkClient, groups: Iterable[str], deadline
             name = result.group_id
             yield name, BrokerError(result.error_code, group=name) if result.error_code else None
 
-    def confirm(names: Sequence[str], deadline_ms: float) -> dict[str, None]:
-        described = describe_groups(client, dict.fromkeys(names), deadline_ms)
-        return {name: None for name, error in described.errors.items() if _is_absent(error)}
+    def confirm(names: Sequence[str], deadline_ms: float) -> Results[str, None]:
+        errors = describe_groups(client, dict.fromkeys(names), deadline_ms).errors
+        gone = [name for name, error in errors.items() if _is_absent(error)]
+        return Results(dict.fromkeys(gone), {name: error for name, error in errors.items() if name not in gone})
 
     return Coordinators(client).change(groups, build, read, confirm, deadline_ms)
 
@@ -182,12 +183,13 @@ def _remove(
             code = response.error_code or codes.get(member_id, 0)
             yield member_id, BrokerError(code, group=group, member=member_id) if code else None
 
-    def confirm(ids: Sequence[str], deadline_ms: float) -> dict[str, None]:
+    def confirm(ids: Sequence[str], deadline_ms: float) -> Results[str, None]:
         described = describe_groups(client, {group: None}, deadline_ms)
-        if group in described.errors:
-            return dict.fromkeys(ids) if _is_absent(described.errors[group]) else {}
-        remaining = {member.id for member in described.values[group].members}
-        return {member_id: None for member_id in ids if member_id not in remaining}
+        error = described.errors.get(group)
+        if error is not None and not _is_absent(error):
+            return Results(errors=dict.fromkeys(ids, error))
+        remaining = set() if error is not None else {member.id for member in described.values[group].members}
+        return Results({member_id: None for member_id in ids if member_id not in remaining})
 
     first = _FIRST_WITH_MEMBERS
     lowest, highest = (None, first - 1) if one_by_one else (first, None)

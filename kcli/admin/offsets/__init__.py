@@ -6,6 +6,7 @@
 - `offset_plan`: targets and the pure decision, one row per partition.
 - `reset`: plans for reset, copy and delete from the current state; `undo`: plans from a snapshot.
 - `positions`: complete committed offsets, for exports, copies and deletions.
+- `apply` also deletes groups, after it has saved their committed offsets.
 - `checks`: cluster, group states, unchanged offsets, log bounds. `commits`: the requests. `snapshots`: files on disk.
 
 **Non-obvious**

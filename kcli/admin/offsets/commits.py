@@ -112,12 +112,17 @@ def send_changes(
             else:
                 yield key, _error(code, group, tp)
 
-    def confirm(keys: Sequence[Key], deadline_ms: float) -> dict[Key, None]:
+    def confirm(keys: Sequence[Key], deadline_ms: float) -> Results[Key, None]:
         groups = dict.fromkeys(group for group, _ in keys)
-        committed = committed_offsets(client, groups, deadline_ms, coordinators=coordinators).values
-        return {
-            key: None for key in keys if key[0] in committed and _is_done(by_key[key], committed[key[0]].get(key[1]))
-        }
+        committed = committed_offsets(client, groups, deadline_ms, coordinators=coordinators)
+        found: Results[Key, None] = Results()
+        for key in keys:
+            group, tp = key
+            if group in committed.errors:
+                found.errors[key] = committed.errors[group]
+            elif _is_done(by_key[key], committed.values[group].get(tp)):
+                found.values[key] = None
+        return found
 
     results = fan_out_changes(
         client,

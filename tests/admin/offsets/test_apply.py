@@ -259,6 +259,7 @@ def test_a_commit_that_is_neither_answered_nor_visible_has_an_unknown_outcome(st
     )
     applied = apply(cluster, plan_of(move("a", T0), move("b", T0)), store)
     assert isinstance(applied.results["a", T0], OutcomeUnknown)
+    assert "the change was not visible, but may still be made" in str(applied.results["a", T0])
     assert applied.results["b", T0] is None
     assert applied.snapshot_id is not None
     assert cluster.clock.now_ms() == 10_000
@@ -284,6 +285,7 @@ def test_after_a_lost_response_and_without_a_look_the_outcome_is_unknown(store: 
     cluster.before_write = answers_no_more
     (error,) = apply(cluster, plan_of(move("g", T0)), store).errors.values()
     assert isinstance(error, OutcomeUnknown)
+    assert "no look was possible: " in str(error)
     assert cluster.stored["g"][T0] == NEW
 
 
