@@ -26,13 +26,14 @@ class Dom(NamedTuple):
     failures: list[str]
 
 
-def rendered(page: Path) -> Dom:
-    """Open the page and wait until it is drawn."""
+def rendered(page: Path, width: int = 1280) -> Dom:
+    """Open the page in a window of this width, and wait until it is drawn."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         skip_or_fail("no chromium on the PATH")
     with tempfile.TemporaryDirectory() as profile:
         command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        command += [f"--window-size={width},900"]
         command += [f"--user-data-dir={profile}", "--enable-logging=stderr", "--virtual-time-budget=10000"]
         command += ["--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom", page.as_uri()]
         done = subprocess.run(command, capture_output=True, text=True, timeout=90)

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kcli.errors import ConfigError, DisconnectedError, TimeoutExpired
-from kcli.spark.session import check_reachable, jvm_failure, open_session, spark_addresses
+from kcli.spark.session import check_reachable, jvm_failure, limit_shuffle, open_session, spark_addresses
 from kcli.spark.spark_errors import startup_reason
 from tests.cli.fake import run_kcli
 from tests.real_kafka import free_ports
@@ -94,6 +96,24 @@ def test_a_server_that_does_not_answer_ends_the_command_after_the_timeout(silent
 def test_a_malformed_address_is_refused_before_a_connection() -> None:
     with pytest.raises(ConfigError):
         check_reachable("spark://", None, 1)
+
+
+@pytest.mark.parametrize(
+    ("of_server", "own", "result"),
+    [
+        ("200", {}, "16"),
+        ("64", {}, "64"),
+        ("200", {"spark.sql.shuffle.partitions": "200"}, "200"),
+    ],
+)
+def test_sparks_default_of_shuffle_partitions_is_not_used_on_a_server(
+    of_server: str, own: dict[str, str], result: str
+) -> None:
+    """Small aggregates over 200 partitions took 21.6 s, and 7.1 s over few."""
+    settings = {"spark.sql.shuffle.partitions": of_server}
+    conf: Any = SimpleNamespace(get=settings.__getitem__, set=settings.__setitem__)
+    limit_shuffle(SimpleNamespace(conf=conf), own)  # type: ignore[arg-type]
+    assert settings == {"spark.sql.shuffle.partitions": result}
 
 
 @pytest.mark.parametrize(

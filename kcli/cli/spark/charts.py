@@ -10,6 +10,8 @@ from kcli.spark.pipelines.result import ms_of
 from kcli.text import format_time
 
 MOST_SERIES = 20
+_COLOURS = 10  # of plotly; the lines after them have the same colours, and another dash
+_DASHES = ("solid", "dot", "dash")
 Points = list[tuple[str, float]]
 
 
@@ -51,10 +53,12 @@ def lines(series: Mapping[str, Points], unit: str) -> Any:
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    for name, points in series.items():
+    for number, (name, points) in enumerate(series.items()):
         x, y = [x for x, _ in points], [y for _, y in points]
         mode = "lines" if len(points) > 1 else "markers"
-        figure.add_trace(go.Scatter(x=x, y=y, mode=mode, name=escape(name, quote=False)))
+        style = {"dash": _DASHES[number // _COLOURS % len(_DASHES)]}
+        figure.add_trace(go.Scatter(x=x, y=y, mode=mode, line=style, name=escape(name, quote=False)))
+    figure.update_xaxes(title_text="UTC")
     return _with_layout(figure, unit, legend=len(series) > 1)
 
 

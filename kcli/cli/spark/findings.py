@@ -97,8 +97,25 @@ def _write(job: Job, kind: str, source: KafkaSource, findings: Findings, page: s
 
     sections = findings.sections() if findings.sections is not None else ()
     subject = ", ".join(source.topics) if findings.subject is None else findings.subject
-    write_page(page, f"kcli {kind.replace('.', ' ')}", subject, job.env.clock.wall_ms(), sections)
+    about = [f"Brokers: {source.kafka['bootstrap.servers']}"]
+    if findings.subject is None:
+        about.append(f"Records: {span_of(source)}")
+    write_page(page, f"kcli {kind.replace('.', ' ')}", subject, job.env.clock.wall_ms(), sections, about)
     job.env.report(f"page written to {page}")
+
+
+def span_of(source: KafkaSource) -> str:
+    """Return the range and the filter of a source as text: from a position until another one."""
+    from kcli.text import format_time
+
+    def position(options: Mapping[str, str], name: str, default: str) -> str:
+        if f"{name}Timestamp" in options:
+            return format_time(int(options[f"{name}Timestamp"]))
+        offsets = options.get(f"{name}Offsets", default)
+        return "given offsets" if offsets.startswith("{") else offsets
+
+    start, end = position(source.start, "starting", "earliest"), position(source.until, "ending", "latest")
+    return f"from {start} until {end}" + ("" if source.where is None else f", where {source.where}")
 
 
 #: Text columns of pipelines: a numeric condition on them would never hold.

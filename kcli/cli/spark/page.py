@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 MOST_ROWS = 1000
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #222; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 90rem; padding: 0 1rem; color: #222; }
 h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
-.of { color: #666; margin-top: 0; } .wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: 0.85rem; }
-th, td { padding: 0.2rem 0.7rem; border-bottom: 1px solid #ddd; }
-th { text-align: left; white-space: nowrap; } td { white-space: pre-wrap; } td.number { text-align: right; }
+.of { color: #666; margin: 0; }
+table { border-collapse: collapse; font-size: 0.8rem; }
+th, td { padding: 0.2rem 0.4rem; border-bottom: 1px solid #ddd; vertical-align: top; overflow-wrap: anywhere; }
+th { text-align: left; } td { white-space: pre-wrap; } td.number { text-align: right; }
 """
 
 
@@ -47,19 +47,23 @@ def check_page(path: str) -> None:
         raise ConfigError(f"--report needs plotly ({error}): {INSTALL}") from error
 
 
-def write_page(path: str, title: str, subject: str, now_ms: float, sections: Sequence[Section]) -> None:
+def write_page(
+    path: str, title: str, subject: str, now_ms: float, sections: Sequence[Section], about: Sequence[str] = ()
+) -> None:
     """Write the page. OSError."""
-    write_text(path, as_html(title, subject, now_ms, sections))
+    write_text(path, as_html(title, subject, now_ms, sections, about))
 
 
-def as_html(title: str, subject: str, now_ms: float, sections: Sequence[Section]) -> str:
-    """Return the page as HTML. Data of topics is always escaped."""
+def as_html(title: str, subject: str, now_ms: float, sections: Sequence[Section], about: Sequence[str] = ()) -> str:
+    """Return the page as HTML, with lines about the data after the subject. Data of topics is always escaped."""
     from kcli.text import format_time
 
     parts = [
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(f"{title}: {subject}")}</title>',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><style>{_STYLE}</style></head><body>',
-        f'<h1>{escape(title)}</h1><p class="of">{escape(subject)} · {format_time(round(now_ms))}</p>',
+        f'<h1>{escape(title)}</h1><p class="of">{escape(subject)}</p>',
+        *(f'<p class="of">{escape(line)}</p>' for line in about),
+        f'<p class="of">Made at {format_time(round(now_ms))}; all times are in UTC.</p>',
     ]
     has_library = False
     for section in sections:
@@ -93,7 +97,7 @@ def _table(result: Result) -> str:
     more = len(result.rows) - MOST_ROWS
     remaining = f"<p>{more:,} rows more.</p>" if more > 0 else ""
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    return f'<div class="wide">{table}</div>{remaining}'
+    return f"{table}{remaining}"
 
 
 def _class(value: Any) -> str:

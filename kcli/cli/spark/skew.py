@@ -50,8 +50,8 @@ def run(
     rows = {"key": skew.KEY_COLUMNS, "partition": skew.PARTITION_COLUMNS, "topic": skew.TOPIC_COLUMNS}
     for name, value, known in (("--by", by, rows), ("--metric", metric, skew.METRICS), ("--key-as", key_as, KEY_AS)):
         check_choice(name, value, known)
-    if top is not None and by != "key" and report is None:
-        raise ConfigError("--top requires --by key or --report")
+    if top is not None and by != "key":
+        raise ConfigError("--top requires --by key")
     source = job.source(topic)
     return report_findings(
         job,
@@ -78,21 +78,30 @@ def _findings(skew_result: Skew, by: str, metric: str) -> Findings:
         if row["gini"] is not None
     ]
     result = {"key": skew_result.keys, "partition": skew_result.partitions, "topic": skew_result.topics}[by]
-    return Findings(result, notes if by != "topic" else (), lambda: skew_sections(skew_result, metric))
+    return Findings(result, notes if by != "topic" else (), lambda: skew_sections(skew_result, by, metric))
 
 
-def skew_sections(skew_result: Skew, metric: str) -> list[Section]:
-    """Return the sections of the page: hottest keys, partitions of each topic, tables."""
+def skew_sections(skew_result: Skew, by: str, metric: str) -> list[Section]:
+    """Return the sections of the page: the hottest keys only with `by` key, partitions of each topic, tables."""
     from kcli.cli.spark.charts import bars
     from kcli.cli.spark.page import Section
 
     topics = [row["topic"] for row in skew_result.topics.rows]
     several = len(topics) > 1
-    names = [f"{row['key']} ({row['topic']})" if several else str(row["key"]) for row in skew_result.keys.rows]
-    chart = bars(names, [row[metric] for row in skew_result.keys.rows], metric) if names else None
-    sections = [Section("Hottest keys", "" if names else "No record has a key.", chart, skew_result.keys)]
+    sections = []
+    if by == "key":
+        sections.append(_hottest_keys(skew_result, metric, several=several))
     for topic in topics:
         rows = [row for row in skew_result.partitions.rows if row["topic"] == topic]
         chart = bars([str(row["partition"]) for row in rows], [row[metric] for row in rows], metric)
         sections.append(Section(f"Partitions of {topic}", figure=chart))
     return [*sections, Section("Partitions", table=skew_result.partitions), Section("Topics", table=skew_result.topics)]
+
+
+def _hottest_keys(skew_result: Skew, metric: str, *, several: bool) -> Section:
+    from kcli.cli.spark.charts import bars
+    from kcli.cli.spark.page import Section
+
+    names = [f"{row['key']} ({row['topic']})" if several else str(row["key"]) for row in skew_result.keys.rows]
+    chart = bars(names, [row[metric] for row in skew_result.keys.rows], metric) if names else None
+    return Section("Hottest keys", "" if names else "No record has a key.", chart, skew_result.keys)

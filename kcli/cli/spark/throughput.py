@@ -98,14 +98,18 @@ def throughput_sections(windows: Result, totals: Result, options: ThroughputOpti
     from kcli.cli.spark.charts import largest, lines, series_note, series_of, with_zeros
     from kcli.cli.spark.page import Section
     from kcli.spark.pipelines.result import on_calendar
+    from kcli.spark.pipelines.throughput import complete_windows
 
     sections = []
     windowed = [row for row in windows.rows if row["window"] is not None and on_calendar(row["window"])]
     outside = len(windows.rows) - len(windowed)
     beyond = f"{outside:,} window{'s' * (outside != 1)} outside the calendar left out." if outside else ""
+    drawn = complete_windows(windowed, options)
+    edges = "Windows at both ends of the range, which may be covered in part, are not drawn."
+    edges = edges if len(drawn) < len(windowed) else ""
     for name in ("records", "bytes"):
-        series = series_of(windowed, options.by, "window", f"{name}_per_s")
+        series = series_of(drawn, options.by, "window", f"{name}_per_s")
         shown = {of: with_zeros(points, options.slide_ms) for of, points in largest(series).items()}
-        notes = " ".join(filter(None, (series_note(shown, series), beyond)))
+        notes = " ".join(filter(None, (series_note(shown, series), edges, beyond)))
         sections.append(Section(f"{name.capitalize()} a second", notes, lines(shown, f"{name}/s")))
     return [*sections, Section("Summary", table=totals)]

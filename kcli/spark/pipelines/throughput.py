@@ -167,8 +167,25 @@ def summarize(windows: Result, options: ThroughputOptions) -> Result:
             groups.setdefault(tuple(row[name] for name in options.by), []).append(row)
     return Result(
         summary_columns(options),
-        [_summary(dict(zip(options.by, key, strict=True)), rows, options) for key, rows in groups.items()],
+        [_summary(dict(zip(options.by, key, strict=True)), groups[key], options) for key in sorted(groups, key=_order)],
     )
+
+
+def _order(key: tuple[Any, ...]) -> list[tuple[bool, Any]]:
+    return [(value is not None, value) for value in key]
+
+
+def complete_windows(windows: Sequence[Mapping[str, Any]], options: ThroughputOptions) -> list[Mapping[str, Any]]:
+    """Return the windows without the first and the last one in time, which the records may cover only in part; all of
+    them if fewer than two times would remain. With overlapping windows several are partly covered.
+    """
+    times = [ms_of(row["window"]) for row in windows]
+    if not times:
+        return []
+    margin_ms = options.overlap * options.slide_ms
+    first_ms, last_ms = min(times) + margin_ms, max(times) - margin_ms
+    inner = [row for row, at_ms in zip(windows, times, strict=True) if first_ms <= at_ms <= last_ms]
+    return inner if len({row["window"] for row in inner}) > 1 else list(windows)
 
 
 def summary_columns(options: ThroughputOptions) -> list[str]:

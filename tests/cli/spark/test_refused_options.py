@@ -11,7 +11,7 @@ from tests.cli.fake import run_kcli
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("skew", "t", "--by", "topic", "--top", "3"), "--top requires --by key or --report"),
+        (("skew", "t", "--by", "topic", "--top", "3"), "--top requires --by key"),
         (("skew", "t", "--max-offsets-per-trigger", "5"), "--max-offsets-per-trigger requires export --once"),
         (("skew", "t", "--dry-run", "-O", "csv:x.csv"), "--dry-run has no result for a file; use -O csv"),
         (("skew", "a,b"), "topic 'a,b' is not valid; separate topics by spaces: a b"),

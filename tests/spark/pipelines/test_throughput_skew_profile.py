@@ -17,10 +17,11 @@ import pytest
 from pyspark import cloudpickle
 
 from kcli.cli.spark.charts import bars, binned, largest, lines, series_of, with_zeros
-from kcli.cli.spark.findings import TEXTS, parse_threshold
+from kcli.cli.spark.findings import TEXTS, parse_threshold, span_of
 from kcli.cli.spark.page import Section, as_html, check_page
 from kcli.cli.spark.profile import profile_sections
 from kcli.cli.spark.results import rounded
+from kcli.cli.spark.skew import skew_sections
 from kcli.cli.spark.throughput import _findings, throughput_sections
 from kcli.errors import ConfigError
 from kcli.spark.pipelines import duplicates, group_offsets, profile, profile_tasks, skew
@@ -31,9 +32,11 @@ from kcli.spark.pipelines.profile import _task, check_sample, drifts, join_profi
 from kcli.spark.pipelines.profile_tasks import MOST_FIELDS, is_chosen, profile_batches
 from kcli.spark.pipelines.result import Result, ms_of
 from kcli.spark.pipelines.skew import gini
+from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.pipelines.throughput import (
     ThroughputOptions,
     _to_result,
+    complete_windows,
     median,
     parse_by,
     summarize,
@@ -101,6 +104,32 @@ def test_a_window_outside_the_calendar_is_counted_and_not_drawn() -> None:
     [records, *_] = throughput_sections(windows, totals, ThroughputOptions())
     assert list(records.figure.data[0].x) == [it["window"] for it in windows.rows[:2]]
     assert records.text == "1 window outside the calendar left out."
+
+
+def test_partly_covered_windows_at_both_ends_are_not_drawn() -> None:
+    rows = [window(minute, 60) for minute in (0, 1, 2, 5, 9)]
+    assert complete_windows(rows, ThroughputOptions()) == rows[1:4]
+    assert complete_windows(rows[:3], ThroughputOptions()) == rows[:3], "a line needs two points"
+    sliding = ThroughputOptions(window_ms=120_000, slide_ms=60_000)
+    assert complete_windows(rows, sliding) == rows[2:4]
+    assert complete_windows([], sliding) == []
+    totals = summarize(windows := Result(["window"], rows), ThroughputOptions())
+    [records, *_] = throughput_sections(windows, totals, ThroughputOptions())
+    assert records.figure.data[0].x[0] == rows[1]["window"]
+    assert records.text == "Windows at both ends of the range, which may be covered in part, are not drawn."
+
+
+def test_summary_rows_are_sorted() -> None:
+    rows = [
+        {**window(n, 60), "topic": topic, "partition": p}
+        for n, (topic, p) in enumerate([("b", 2), ("a", 10), ("a", 9)])
+    ]
+    by = ("topic", "partition")
+    totals = summarize(Result([], rows), ThroughputOptions(by=by)).rows
+    assert [(row["topic"], row["partition"]) for row in totals] == [("a", 9), ("a", 10), ("b", 2)]
+    nulls = [{**window(0, 60), "producer_id": producer} for producer in (7, None, 3)]
+    totals = summarize(Result([], nulls), ThroughputOptions(by=("producer_id",))).rows
+    assert [row["producer_id"] for row in totals] == [None, 3, 7]
 
 
 def test_groupings() -> None:
@@ -330,6 +359,53 @@ def test_a_page_escapes_data_and_loads_nothing(tmp_path: Path) -> None:
     assert found.failures == []
     assert EVIL in found.chart_texts
     assert "second" in found.chart_texts
+
+
+def test_lines_with_the_same_colour_have_another_dash() -> None:
+    series = {str(n): [("2026-01-01T00:00:00.000Z", 1.0), ("2026-01-01T00:01:00.000Z", 2.0)] for n in range(20)}
+    figure = lines(series, "records/s")
+    assert [trace.line.dash for trace in figure.data] == ["solid"] * 10 + ["dot"] * 10
+    assert figure.layout.xaxis.title.text == "UTC"
+
+
+def test_a_page_names_brokers_range_and_time_zone() -> None:
+    source = KafkaSource({"bootstrap.servers": "kafka:9092"}, {"t": None}, where="partition < 3")
+    assert span_of(source) == "from earliest until latest, where partition < 3"
+    timed = source._replace(start={"startingTimestamp": "0"}, until={"endingOffsets": '{"t":{"0":1}}'}, where=None)
+    assert span_of(timed) == "from 1970-01-01T00:00:00.000Z until given offsets"
+    html = as_html("kcli spark skew", "t", 0, (), ["Brokers: kafka:9092", "Records: from <x>"])
+    assert '<p class="of">Brokers: kafka:9092</p>' in html
+    assert "from &lt;x&gt;" in html
+    assert "Made at 1970-01-01T00:00:00.000Z; all times are in UTC." in html
+
+
+def test_the_page_of_partitions_has_no_keys() -> None:
+    keys = Result(skew.KEY_COLUMNS, [])
+    partitions = Result(skew.PARTITION_COLUMNS, [{"topic": "t", "partition": 0, "records": 3, "bytes": 4}])
+    topics = Result(skew.TOPIC_COLUMNS, [{"topic": "t"}])
+    found = skew.Skew(keys, partitions, topics)
+    titles = {by: [section.title for section in skew_sections(found, by, "records")] for by in ("key", "partition")}
+    assert titles["key"] == ["Hottest keys", *titles["partition"]]
+    assert titles["partition"] == ["Partitions of t", "Partitions", "Topics"]
+
+
+@pytest.mark.slow  # it starts Chromium
+def test_wide_tables_fit_the_window(tmp_path: Path) -> None:
+    columns = summary_columns(ThroughputOptions(by=("topic", "partition")))
+    time, number = "2026-01-01T00:00:00.000Z", 12_345_678_901
+    texts = {
+        "topic": "a-topic-with-a-rather-long-name.of-a-team",
+        **dict.fromkeys(TEXTS & {*columns} - {"topic"}, time),
+    }
+    rows = [{name: texts.get(name, number) for name in columns}]
+    html = as_html("kcli spark throughput", "t", 0, [Section("Summary", table=Result(columns, rows))])
+    page = tmp_path / "page.html"
+    measure = (
+        "document.title = [...document.querySelectorAll('table')].map(it => it.getBoundingClientRect().right) + ' '"
+    )
+    page.write_text(html.replace("</body>", f"<script>{measure} + innerWidth</script></body>"), encoding="utf-8")
+    right, width = map(float, rendered(page, 1280).title.split())
+    assert right <= width
 
 
 # --- as it is typed, without a JVM
