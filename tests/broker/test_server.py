@@ -195,17 +195,17 @@ def test_exhausted_file_descriptors_pause_accepting(monkeypatch: pytest.MonkeyPa
         wire = rig.connect()
         listener = rig.selector._listeners[0]
         monkeypatch.setattr(listener, "accept", lambda: ([], OSError(24, "Too many open files")))
+        released: list[bool] = []
+        monkeypatch.setattr(rig.server, "_release_descriptors", lambda: released.append(True))
         late = rig.connect(admitted=False)
         rig.poll()
         assert rig.logged == [("cannot accept connections: Too many open files; trying again in 500 ms", None)]
+        assert released == [True], "log files are closed"
         monkeypatch.undo()
-        api_table.HANDLERS[12] = api_table.ServedApi("none", 0, 4)
-        try:
-            assert ask(rig, wire).error_code == 0
-            rig.advance(1000)
-            assert ask(rig, late).error_code == 0
-        finally:
-            del api_table.HANDLERS[12]
+        monkeypatch.setitem(api_table.HANDLERS, 12, api_table.ServedApi("none", 0, 4))
+        assert ask(rig, wire).error_code == 0
+        rig.advance(1000)
+        assert ask(rig, late).error_code == 0
 
 
 def test_idle_connections_are_closed() -> None:

@@ -92,7 +92,7 @@ def committed(broker: Kafka, group: str, topic: str) -> int:
 
 
 def complaints(log: str) -> list[str]:
-    lines = [line for line in log.splitlines() if "WARN" in line or "ERROR" in line or "kcli broker:" in line]
+    lines = [line for line in log.splitlines() if "WARN" in line or "ERROR" in line or line.startswith("kcli: ")]
     return [line for line in lines if COMPLAINTS.search(line) and not HARMLESS.search(line)]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
 from kcli.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kcli.structs import OFFSETS_TOPIC
 
@@ -22,11 +23,12 @@ FIRST_VERSION_WITH_BATCHES = 4
 
 def handle(broker: Broker, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
     """Return this broker's address. The offsets topic is created, because clients may expect it from now on."""
-    if request.key_type == GROUP:
-        broker.cluster.ensure_internal(OFFSETS_TOPIC)
+    problem = _offsets_topic_error(broker) if request.key_type == GROUP else None
     if context.api_version >= FIRST_VERSION_WITH_BATCHES:
-        return FindCoordinatorResponse(coordinators=[_find(broker, request, key) for key in request.coordinator_keys])
-    coordinator = _find(broker, request, request.key)
+        return FindCoordinatorResponse(
+            coordinators=[_find(broker, request, key, problem) for key in request.coordinator_keys]
+        )
+    coordinator = _find(broker, request, request.key, problem)
     return FindCoordinatorResponse(
         error_code=coordinator.error_code,
         error_message=coordinator.error_message or "NONE",
@@ -36,8 +38,19 @@ def handle(broker: Broker, request: FindCoordinatorRequest, context: RequestCont
     )
 
 
-def _find(broker: Broker, request: FindCoordinatorRequest, key: str) -> Coordinator:
+def _offsets_topic_error(broker: Broker) -> BrokerError | None:
+    """Create the offsets topic if it does not exist; return the error if that fails."""
+    try:
+        broker.cluster.ensure_internal(OFFSETS_TOPIC)
+    except BrokerError as error:
+        return error
+    return None
+
+
+def _find(broker: Broker, request: FindCoordinatorRequest, key: str, problem: BrokerError | None) -> Coordinator:
     cluster = broker.cluster
+    if problem is not None:  # clients try again
+        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, problem.detail)
     if request.key_type == GROUP:
         return Coordinator(key=key, node_id=cluster.node_id, host=cluster.host, port=cluster.port)
     if request.key_type == TRANSACTION:
