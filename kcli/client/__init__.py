@@ -6,7 +6,7 @@ leaders). `send` queues a request and returns a `RequestFuture`; `poll` drives t
 of it, `requests` sends one request or fans out over many nodes, with retries until a deadline, and `routing` finds the
 leader of a partition and the coordinator of a group. `config` has the settings of all clients.
 
-Decisions are in pure modules (`connection_states`, `in_flight`, `metadata`, `api_versions`, `backoff`); sockets and
+Decisions are in pure modules (`connection_states`, `in_flight`, `metadata`, `api_versions`, `backoff`, `metrics`); sockets and
 selectors are only touched by `network_client`. Times are milliseconds; deadlines are times of the client's clock.
 
 Threads: none of its own. Any thread may `send`, `poll` or `wakeup`; one lock protects everything below
@@ -25,8 +25,13 @@ group member calls `serve`, which completes only its own future, so that it neve
   cluster is read first. OutcomeUnknown is the error of a change that was sent, not answered, and is not visible.
 - Metadata is not requested at the start, and a topic is only requested after `add_topics` or `topics_metadata`.
 - An unreachable address of a host name is not a failed node: all addresses are tried before the backoff starts.
-- A broker responds in the order of the requests on a connection, so a response is matched to the oldest request, and a
-  wrong correlation id ends the connection.
+- A broker responds in the order of the requests on a connection, so a response is matched to the oldest request. A
+  response with a wrong correlation id or a body that cannot be decoded ends the connection: its requests fail with
+  DisconnectedError as those of a lost connection do, and callers repeat them until their deadline. A response that
+  lacks a requested key is an IncompleteResponse, which is retriable too.
+- `DisconnectedError.was_sent` tells a request that a broker may have carried out from one that never left completely.
+- A retriable error that ends an operation was repeated until the deadline. A sequence of requests gives each half of
+  the remaining time, so its caller repeats the sequence where the answer is necessary.
 - ApiVersions is sent first on each connection. A broker that cannot decode our version responds in v0, and a broker
   whose response cannot be decoded is asked again in v0.
 - Messages are imported inside functions where a command may not need them: each import costs start-up time.
