@@ -6,8 +6,9 @@ leaders). `send` queues a request and returns a `RequestFuture`; `poll` drives t
 of it, `requests` sends one request or fans out over many nodes, with retries until a deadline, and `routing` finds the
 leader of a partition and the coordinator of a group. `config` has the settings of all clients.
 
-Decisions are in pure modules (`connection_states`, `in_flight`, `metadata`, `api_versions`, `backoff`, `metrics`); sockets and
-selectors are only touched by `network_client`. Times are milliseconds; deadlines are times of the client's clock.
+Decisions and counts are in pure modules (`connection_states`, `in_flight`, `metadata`, `api_versions`, `backoff`,
+`metrics`); sockets and selectors are only touched by `network_client`. Times are milliseconds; deadlines are times of
+the client's clock.
 
 Threads: none of its own. Any thread may `send`, `poll` or `wakeup`; one lock protects everything below
 `ConsumerNetworkClient`. A future's listeners run in the thread that polls, without the lock. The heartbeat thread of a
