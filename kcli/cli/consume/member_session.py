@@ -12,7 +12,7 @@ from kcli.cli.consume.coverage_report import member_items, member_table, partiti
 from kcli.cli.consume.range_session import FollowReports, reporter, unreadable
 from kcli.cli.consume.read_loop import Interrupt, PrintedRecords, Sink, complete_document, print_records
 from kcli.consumer.coverage import StopReason
-from kcli.errors import KcliError, WakeupError
+from kcli.errors import KcliError, TimeoutExpired, WakeupError
 
 if TYPE_CHECKING:
     from kcli.cli.consume.range_session import PrintOptions
@@ -30,7 +30,8 @@ _HURRIED_MS = 500.0
 class MemberPlan(NamedTuple):
     """The membership to take up.
 
-    `commit_every_ms` None: never commit. `timeout_ms` limits the last commit and leaving.
+    `commit_every_ms` None: never commit. `timeout_ms` limits the last commit and leaving, and with `exit_at_end` the
+    time for which a partition may fail.
     """
 
     group: str
@@ -60,6 +61,7 @@ def print_as_member(
         warn=warn,
         exit_at_end=plan.exit_at_end,
         read_committed=plan.read_committed,
+        timeout_ms=plan.timeout_ms,
     )
     started_ms, leave_ms, is_known = env.clock.now_ms(), plan.timeout_ms, True
     with Interrupt(client.wakeup) as interrupt, _reported_log(warn):
@@ -229,6 +231,7 @@ class MemberSource:
         warn: Callable[[str], None] | None = None,
         exit_at_end: bool = False,
         read_committed: bool = False,
+        timeout_ms: float = float("inf"),
     ) -> None:
         self.ends: dict[TopicPartition, int] = {}
         self.log_ends: dict[TopicPartition, int] = {}
@@ -242,6 +245,7 @@ class MemberSource:
         self._warn = warn or report
         self._exit_at_end = exit_at_end
         self._read_committed = read_committed
+        self._timeout_ms = timeout_ms
         self._rebalances = 0
         self._since_ms = clock.now_ms()
         self._reported_waiting = False
@@ -288,7 +292,17 @@ class MemberSource:
         for tp, reset in self._consumer.take_resets().items():
             self._warn(reset_text(tp, reset))
         self._report_starts()
+        if self._exit_at_end and not batches:
+            self._check_failures()
         return batches
+
+    def _check_failures(self) -> None:
+        """Raise TimeoutExpired if a partition could not be read for too long: a read with an end must end."""
+        for tp, state in self._consumer.retry_states().items():
+            silent_ms = self._clock.now_ms() - state.since_ms
+            if silent_ms >= self._timeout_ms:
+                seconds, name = silent_ms / 1000, partitions_text([tp])
+                raise TimeoutExpired(f"no record of {name} arrived for {seconds:.3g} s: {state.error.message}")
 
     def _report_starts(self) -> None:
         starts = self._consumer.subscription.policy_starts

@@ -483,6 +483,21 @@ def test_an_idle_end_without_a_broker_is_not_a_success() -> None:
     assert "kcli: group g: orders 0: nothing can be read: connection refused\n" in run.err
 
 
+@pytest.mark.parametrize("exit_at_end", [True, False])
+def test_a_read_to_the_end_ends_after_the_timeout_without_a_broker(exit_at_end: bool) -> None:
+    def fail(consumer: FakeConsumer) -> Any:
+        consumer.failing = {P0: RetryState(consumer.clock.now_ms(), 1, 0.0, DisconnectedError("connection refused"))}
+        return {}
+
+    run = Run([assigned(0, P0), AB, fail, *[lambda _: {}] * 100], ends={P0: 9}, exit_at_end=exit_at_end)
+    assert run.committed == {P0: 2}
+    if exit_at_end:
+        assert isinstance(run.error, TimeoutExpired)
+        assert "no record of orders 0 arrived for 30 s: connection refused" in str(run.error)
+    else:
+        assert run.status == 130
+
+
 def test_a_json_document_contains_the_printed_records_of_each_partition() -> None:
     run = Run([assigned(0, P0, P1), AB], output="json")
     document = json.loads(run.out)
