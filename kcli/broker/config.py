@@ -186,7 +186,7 @@ class BrokerConfig(Settings):
     def check(self) -> None:
         for name, directories in (("log.dirs", self.log_dirs), ("log.dir", self.log_dir)):
             if directories is not None and len(directories) != 1:
-                raise ConfigError(f"{name} must name exactly one directory; got {','.join(directories)}")
+                raise ConfigError(f"{name} must name exactly one directory; got {','.join(directories) or 'none'}")
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigError(
                 f"group.min.session.timeout.ms {self.group_min_session_timeout_ms} is greater than "

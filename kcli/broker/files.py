@@ -113,7 +113,8 @@ class Files(Protocol):
 
     def remove(self, path: str) -> None: ...
 
-    def remove_tree(self, path: str) -> None: ...
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with its contents, or a file."""
 
     def read_bytes(self, path: str) -> bytes: ...
 
@@ -234,6 +235,9 @@ class DiskFiles:
         os.remove(path)
 
     def remove_tree(self, path: str) -> None:
+        if not os.path.isdir(path) or os.path.islink(path):
+            os.remove(path)
+            return
         import shutil  # slow to import, because of the archive formats
 
         retry_without(self.release, lambda: shutil.rmtree(path))

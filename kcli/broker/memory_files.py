@@ -217,6 +217,9 @@ class MemoryFiles:
 
     def remove_tree(self, path: str) -> None:
         self.check("remove_tree", path)
+        if path in self._files:
+            del self._files[path]
+            return
         self._need_directory(path)
         self._directories = {name for name in self._directories if name != path and not name.startswith(path + "/")}
         self._files = {name: data for name, data in self._files.items() if not name.startswith(path + "/")}

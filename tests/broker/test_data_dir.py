@@ -61,6 +61,14 @@ def test_directory_of_version_0_is_refused(tmp_path: Path) -> None:
         open_dir(tmp_path)
 
 
+@pytest.mark.parametrize("text", ["", "#\n# Fri Nov 20 2026\n"])
+def test_directory_that_lost_its_identity_is_refused(tmp_path: Path, text: str) -> None:
+    """It would get a new cluster id, which clients and tools compare."""
+    (tmp_path / "meta.properties").write_text(text)
+    with pytest.raises(ConfigError, match=r"meta\.properties is empty; restore it, or remove it"):
+        open_dir(tmp_path)
+
+
 def test_lock_excludes_a_second_broker_in_this_process(tmp_path: Path) -> None:
     first = open_dir(tmp_path)
     with pytest.raises(ConfigError, match="another broker uses"):

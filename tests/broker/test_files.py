@@ -100,5 +100,8 @@ def test_disk_and_memory_files_behave_the_same(tmp_path: Path, kind: str) -> Non
         files.list(f"{root}/none")
     files.remove(f"{root}/t-1/a")
     assert not files.exists(f"{root}/t-1/a")
+    files.write_atomically(f"{root}/t-2", b"")
+    files.remove_tree(f"{root}/t-2")
+    assert files.list(root) == ["t-1"]
     files.remove_tree(root)
     assert not files.exists(f"{root}/t-1")

@@ -217,6 +217,20 @@ def test_deleted_partition_is_renamed_at_once_and_removed_later(
     assert list(tmp_path.glob("orders-0.*-delete")) == []
 
 
+def test_file_in_place_of_a_partition_is_set_aside_and_removed(
+    start: Start, tmp_path: Path, clock: ManualClock
+) -> None:
+    """The removal of the file took the data directory offline, long after the broker was ready."""
+    manager = start()
+    (tmp_path / "orders-0").write_text("")
+    manager.create(TP, ID, PLAIN)
+    clock.advance(DAY)
+    manager.tick(clock.now_ms(), clock.wall_ms())
+    assert manager.failed is None
+    assert [path.name for path in tmp_path.glob("orders-0*")] == ["orders-0"]
+    assert (tmp_path / "orders-0").is_dir()
+
+
 def test_directory_of_a_deleted_partition_is_removed_after_a_crash(
     start: Start, tmp_path: Path, clock: ManualClock
 ) -> None:

@@ -15,6 +15,7 @@ from kcli.broker.group.group_records import group_record, load_replay, offset_re
 from kcli.broker.group.offset_cache import OffsetCache
 from kcli.error_codes import ErrorCode
 from kcli.protocol.offsets_topic import GroupMetadataValue
+from kcli.settings import LONG_MAX
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class OffsetStore:
         An unknown group becomes a simple group once the append has succeeded.
         """
         offsets = list(offsets)
-        expire_ms = -1 if retention_ms == -1 else now_wall_ms + retention_ms
+        expire_ms = -1 if retention_ms == -1 else min(now_wall_ms + retention_ms, LONG_MAX)
         errors = [self._check_metadata(new.metadata) for new in offsets]
         accepted = [
             (new.partition, self._committed(new, now_wall_ms, expire_ms))

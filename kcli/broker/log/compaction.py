@@ -21,6 +21,7 @@ from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.compression import CODEC_NAMES
 from kcli.protocol.records.record import ABORT_MARKER, COMMIT_MARKER, NewRecord, control_type
 from kcli.protocol.records.scan import iter_records
+from kcli.settings import LONG_MAX
 
 _LONG_KEY_BYTES = 32
 _MAX_OFFSET_SPAN = (1 << 31) - 1
@@ -211,7 +212,7 @@ def filter_batch(
         ]
         needs_horizon = any(record.value is None for record in kept)
     if horizon_ms is None and needs_horizon:
-        horizon_ms = now_wall_ms + delete_retention_ms
+        horizon_ms = min(now_wall_ms + delete_retention_ms, LONG_MAX)
     if not kept:
         if not is_producers_last:
             return None

@@ -77,6 +77,12 @@ def test_offsets_are_fetched_as_they_were_committed(harness: StoreHarness) -> No
     assert harness.offsets.fetch("another") == {}
 
 
+def test_retention_beyond_64_bits_of_milliseconds_never_ends(harness: StoreHarness) -> None:
+    [error] = harness.offsets.commit("old client", [NewOffset(orders(2), 9)], NOW_MS, retention_ms=2**63 - 1)
+    assert error is ErrorCode.NONE
+    assert harness.offsets.fetch("old client")[orders(2)].expire_timestamp_ms == 2**63 - 1
+
+
 def test_commit_is_one_batch_with_kafkas_header(harness: StoreHarness) -> None:
     harness.commit("billing", (orders(0), 5), (clicks(1), 6))
 

@@ -180,6 +180,21 @@ def test_tombstones_are_removed_after_delete_retention_ms(bench: Bench) -> None:
     assert bench.contents() == {3: (b"b", b"2"), 4: (b"c", b"1")}
 
 
+def test_tombstones_with_the_longest_retention_are_kept(bench: Bench) -> None:
+    """The delete horizon is a wall clock time in the batch, which would be beyond 64 bits."""
+    bench.log.config = bench.config = COMPACT._replace(delete_retention_ms=2**63 - 1)
+    bench.append((b"a", b"1"))
+    bench.append((b"a", None))
+    bench.roll()
+    bench.append((b"b", b"1"))
+    for days in range(3):
+        bench.clean(NOW + days * DAY)
+        bench.append((b"b", b"2"))
+        bench.roll()
+    assert bench.contents()[1] == (b"a", None)
+    assert bench.reports == []
+
+
 def test_last_batch_of_a_producer_is_kept(bench: Bench) -> None:
     bench.append((b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=41)
     bench.append((b"a", b"2"))
