@@ -33,7 +33,7 @@ def undo_command(snapshot_id: str) -> str:
 
 
 @contextmanager
-def with_undo_hint(env: Environment) -> "Iterator[Callable[[Snapshot], object]]":
+def with_undo_hint(env: Environment, prefix: str = "") -> "Iterator[Callable[[Snapshot], object]]":
     """Delete committed offsets in the block, which calls the given function with each snapshot before it deletes.
 
     The command that restores the offsets is reported afterwards, also after an error or an interruption. Refused if the
@@ -49,7 +49,7 @@ def with_undo_hint(env: Environment) -> "Iterator[Callable[[Snapshot], object]]"
         raise Refused(f"{error.message}; nothing was deleted") from error
     finally:
         for snapshot in snapshots:
-            env.report(f"to restore the deleted offsets: {undo_command(snapshot.id)}")
+            env.report(f"{prefix}to restore the deleted offsets: {undo_command(snapshot.id)}")
 
 
 class PlanRow(NamedTuple):

@@ -43,6 +43,9 @@ def run(env: Environment, context: Context, **_documented: Any) -> int:
       and stops at the first failure       groups is complete; keeps a snapshot (kcli
                                            offsets undo); commits nothing if an offset
                                            has changed
+    a deletion cannot be undone          saves the committed offsets before (kcli
+                                           offsets undo)
+    a lost response is a time-out        looks in the cluster what was done
     a reset is planned even for groups   refused; use the tools of these groups
       of another type (share, streams)
     a reset deletes the metadata of the  keeps it

@@ -81,7 +81,8 @@ def test_offsets_that_compat_deletes_are_restored(scene: Scene, words: str) -> N
     result = compat(scene, *words.format(topic=scene.topic).split())
     assert result.status == 0, result
     assert scene.committed() != scene.before
-    assert f"kcli offsets undo {scene.snapshots[-1].stem} --execute" in result.err
+    undo = f"kcli offsets undo {scene.snapshots[-1].stem} --execute"
+    assert result.err == f"kcli: to restore the deleted offsets: {undo}\n"
     assert scene.offsets("undo", "--last", "--execute").status == 0
     assert scene.committed() == scene.before
 
