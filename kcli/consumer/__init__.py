@@ -3,7 +3,8 @@
 Three readers share one fetch loop:
 
 - `Consumer` reads partitions for an application, its own choice or those of its group, poll by poll.
-- `RangeReader` reads a range of each of many partitions and reports the coverage; `kcli consume` uses it.
+- `RangeReader` reads a range of each of many partitions and reports the coverage; `kcli consume` uses it. On request it
+  also follows partitions that are added later.
 - `PartitionReader` iterates over one range of one partition; Spark tasks use it.
 
 The objects below them:

@@ -221,13 +221,14 @@ def test_a_follower_prints_at_once_and_stops_quietly_at_ctrl_c(any_kafka: Kafka,
         for n in range(3):
             producer.produce(topic, b"%d" % n, partition=0)
             producer.flush(30)
-        while not out.read_bytes().endswith(b"2\n"):
+        stderr = out.with_suffix(".stderr")
+        while not (out.read_bytes().endswith(b"2\n") and stderr.read_text()):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130
     assert b"old" not in out.read_bytes()
-    assert out.with_suffix(".stderr").read_text() == f"kcli: reached the end of {topic} 0-1; waiting for new records\n"
+    assert stderr.read_text() == f"kcli: reached the end of {topic} 0-1; waiting for new records\n"
 
 
 def test_a_follower_reads_partitions_that_are_added(any_kafka: Kafka, tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ exit status.
   For a closed pipe they are not: no process reads the remaining bytes in it.
 - The first signal ends the read after the current batch; the second raises KeyboardInterrupt at once. `timeout` and
   shells send a signal twice, so the second one is ignored for a second.
+- Nothing but `FollowReports` distinguishes a topic without news from brokers that are down: a follower retries without
+  limit. An idle end while nothing can be read is not a success.
+- However a read ends, a JSON document is whole, except after the second signal and after a failed write.
 - After `-n` the coverage ends at the first unprinted record, and errors after it do not count.
 - Output of raw values is copied by numpy from the decode buffer without an object per record; see `render_text`.
 """
