@@ -35,6 +35,10 @@ network is driven by `ConsumerNetworkClient.poll`; no module here waits in anoth
   offsets and aborted records have no record.
 - A position outside the log is checked with ListOffsets at the leader before it is an error: a follower or a new
   leader may not know the end offset yet (KIP-207, KIP-392).
+- After a leader change the position may be above the new leader's high watermark. Kafka answers such a fetch at once
+  and empty, so the fetcher pauses by itself (`EarlyAnswers`).
+- A `next_ms` in the past makes the poll return to the network without a pause: each module returns a time only while
+  its own `send` or `poll` will act on it.
 - All responses of a bulk read share one memory bound; without it, each broker may send `fetch.max.bytes`.
 - Imports of messages and of numpy are inside functions: commands that do not read records start without them, and a
   read loads numpy while its first Fetch is in flight.

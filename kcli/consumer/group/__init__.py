@@ -10,9 +10,9 @@
 - KIP-848: `ConsumerMembership` applies the broker's assignment in the application's thread; `Kip848Member` sends the
   heartbeats. `kip848_state`, `kip848_protocol` and `reconciliation` are pure.
 
-Threads: `HeartbeatThread` calls `beat` of the member while the application does not poll. Both threads may call
-`beat`, so a member has a lock; neither waits for the network while it holds the lock. Callbacks, joins and changes of
-the assignment happen only in the application's thread, inside `poll`.
+Threads: `HeartbeatThread` calls `beat` of the member, and waits for the network only while the application does not.
+Both threads may call `beat`, so a member has a lock; neither waits for the network while it holds the lock. Callbacks,
+joins and changes of the assignment happen only in the application's thread, inside `poll`.
 
 **Non-obvious**
 
