@@ -143,7 +143,7 @@ def _failed(check: str, error: Exception, cure: str | None = None) -> Finding:
 
 def _sentence_and_cure(error: KcliError) -> tuple[str, str | None]:
     """Split "problem: cure" (ConfigError) or "problem: reason; cure" into problem and cure."""
-    from kcli.spark.session import SparkFailed
+    from kcli.spark.spark_errors import SparkFailed
 
     has_cure = isinstance(error, (SparkFailed, TimeoutExpired, DisconnectedError))
     signs = (": ", "; ") if isinstance(error, ConfigError) else ("; ",) if has_cure else ()

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from kcli.errors import ConfigError, DisconnectedError, KcliError, TimeoutExpired
+from kcli.spark.spark_errors import SparkFailed, startup_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,10 +42,6 @@ _SQL_SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.python.filterPu
 
 STOP_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """The signals that ask a process to end. Windows has no SIGHUP."""
-
-
-class SparkFailed(KcliError):
-    """Spark could not be started, or a job failed. The message is the line with the reason."""
 
 
 def open_session(
@@ -265,8 +262,6 @@ def _start(
         _end_jvm(5)
         raise
     except Exception as error:
-        from kcli.spark.spark_errors import startup_reason
-
         try:
             reason = startup_reason(error, _text_of(jvm_output))  # the text of an error in the JVM comes from there
         finally:

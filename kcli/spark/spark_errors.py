@@ -13,7 +13,11 @@ from kcli import errors
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError, Refused
 from kcli.spark.loss import DataLoss
-from kcli.spark.session import SparkFailed
+
+
+class SparkFailed(KcliError):
+    """Spark could not be started, or a job failed. The message is the line with the reason."""
+
 
 _ERROR_CLASSES: dict[str, type[KcliError]] = {
     **{name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, KcliError)},

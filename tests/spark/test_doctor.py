@@ -25,7 +25,7 @@ from kcli.spark.doctor import (
     local_checks,
     session_checks,
 )
-from kcli.spark.session import SparkFailed
+from kcli.spark.spark_errors import SparkFailed
 from tests.cli.fake import run_kcli
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from kcli.cli.exit_status import status_of
 from kcli.errors import BrokerError, ConfigError, KcliError, Refused, TimeoutExpired
 from kcli.spark.inline_source import carrying
 from kcli.spark.loss import DataLoss
-from kcli.spark.session import SparkFailed, close_session, lean_home
+from kcli.spark.session import close_session, lean_home
 from kcli.spark.ship import prepend_python_path, shipping_conf, zip_kcli
-from kcli.spark.spark_errors import translate_error
+from kcli.spark.spark_errors import SparkFailed, translate_error
 
 USE_THE_SOURCE = """
 import sys, pickle
