@@ -198,7 +198,7 @@ class FollowReports:
         """Report what is due."""
         now_ms = self._clock.now_ms()
         if now_ms >= self._next_ms:
-            self._next_ms = now_ms + _END_INTERVAL_MS
+            self._next_ms = now_ms + (_REPORT_INTERVAL_MS if self._reported else _END_INTERVAL_MS)
             self._report_end()
             self._report_failures(now_ms)
         if now_ms >= self._next_sign_ms:

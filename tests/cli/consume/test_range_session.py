@@ -143,9 +143,9 @@ def test_the_end_of_partitions_that_are_added_is_reported_too() -> None:
     follow.at_end = {P0: True, P1: True}
     assert follow.reported() != ""
     follow.at_end |= {P2: False, P3: True}
-    assert follow.reported() == ""
+    assert follow.reported(after_ms=1_000) == ""
     follow.at_end[P2] = True
-    assert follow.reported() == "kcli: reached the end of orders 2-3; waiting for new records\n"
+    assert follow.reported(after_ms=1_000) == "kcli: reached the end of orders 2-3; waiting for new records\n"
 
 
 def test_a_read_that_follows_nothing_reports_no_end() -> None:
