@@ -76,6 +76,7 @@ class LogManager:
         self._clock = clock
         self._written: dict[str, dict[TopicPartition, int]] = {}
         self._pending_removals: list[tuple[float, str]] = []
+        self._undeleted: set[str] = set()  # directories of deleted partitions that could not be renamed
         self._last_shortage = ""
         self._tasks: list[PeriodicTask] = []
         self._cleaning: PeriodicTask | None = None
@@ -199,7 +200,7 @@ class LogManager:
         log = self.logs.get(tp)
         if log is None:
             directory = self.dir.join(str(tp))
-            if self._files.exists(directory):  # the rest of a deletion that failed
+            if directory in self._undeleted:
                 self._set_aside(tp, directory)
             try:
                 self._files.make_dir(directory)
@@ -236,7 +237,9 @@ class LogManager:
 
     def _set_aside(self, tp: TopicPartition, directory: str, delay_ms: float = 0) -> None:
         path = self.dir.name_deleted(tp)
+        self._undeleted.add(directory)
         self._files.rename(directory, path)
+        self._undeleted.remove(directory)
         self._pending_removals.append((self._clock.now_ms() + delay_ms, path))
 
     def release_files(self) -> None:

@@ -370,6 +370,24 @@ def test_maintenance_without_space_or_descriptors_is_tried_again(start: Start, c
     assert read_offsets(files, manager.dir.join(RECOVERY_POINTS)) == {TP: 3}
 
 
+def test_partition_whose_deletion_failed_is_empty_when_it_is_created_again(start: Start, clock: ManualClock) -> None:
+    class Stubborn(FailingFiles):
+        def rename(self, path: str, new_path: str) -> None:
+            if self.broken:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+            super().rename(path, new_path)
+
+    files = Stubborn()
+    manager = start(files=files)
+    produce(manager.create(TP, ID, PLAIN), clock, 3)
+    files.broken = True
+    with pytest.raises(OSError, match="No space"):
+        manager.delete(TP)
+    assert TP not in manager.logs
+    files.broken = False
+    assert manager.create(TP, ID, PLAIN).log_end_offset == 0
+
+
 def test_log_files_are_closed_when_no_descriptors_are_free(start: Start, clock: ManualClock) -> None:
     manager = start()
     logs = [manager.create(TopicPartition("t", number), ID, PLAIN) for number in range(5)]
