@@ -466,13 +466,13 @@ _kcli() {
         " produce") words="--input --delimiter -D --key-delimiter -K --key -k --partition -p --header -H --timestamp --empty-as-null -Z --compression -z --acks --stats --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " group list") words="--state --type --topic -t --match --names --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " group describe") words="--all --match --members --state --lagging --sort --isolation-level --no-time-lag --wide --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " group lag") words="--all --match --by-topic --fail-if --isolation-level --no-time-lag --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " group lag") words="--all --match --by-topic --fail-if --isolation-level --no-time-lag --wide --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " group watch") words="--interval --count -n --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " group explain") words="--interval --fail-on --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " group wait") words="--until --interval --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " group delete") words="--match --if-exists --execute --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " group remove-members") words="--member --instance-id --client-id --all --reason --execute --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " offsets show") words="--all --match --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " offsets show") words="--all --match --wide --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " offsets export") words="--all --match --topic -t --apache --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " offsets reset") words="--match --to-earliest --to-latest --to-current --to-offset --shift-by --to-datetime --by-duration --from-file --to-group-of --all-topics --topic -t --if-no-record --if-out-of-range --execute --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " offsets apply") words="--group -g --to-group --if-out-of-range --execute --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import AllGroups, GroupNames, IsolationLevel, Match, NoTimeLag
+from kcli.cli.group.selection import AllGroups, GroupNames, IsolationLevel, Match, NoTimeLag, Wide
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
 from kcli.errors import ConfigError, KcliError
@@ -46,7 +46,7 @@ def run(
     ] = BY_TOPIC,
     isolation_level: IsolationLevel = None,
     no_time_lag: NoTimeLag = False,
-    wide: Annotated[bool, Option("--wide", help="Show all columns, even if the terminal is too narrow.")] = False,
+    wide: Wide = False,
 ) -> int:
     """Show the lag of groups: a row for each partition that is committed or owned.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import AllGroups, GroupNames, IsolationLevel, Match, NoTimeLag
+from kcli.cli.group.selection import AllGroups, GroupNames, IsolationLevel, Match, NoTimeLag, Wide
 from kcli.cli.options import Common, naming
 from kcli.cli.parser import Option
 from kcli.errors import ConfigError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kcli.errors import KcliError
 
 SUMS = ["partitions", "lag", "max_lag"]
+OPTIONAL = ["time_lag", "state", "max_lag", "members", "unknown", "partitions", "type"]  # the most important first
 
 
 def run(
@@ -37,6 +38,7 @@ def run(
     ] = None,
     isolation_level: IsolationLevel = None,
     no_time_lag: NoTimeLag = False,
+    wide: Wide = False,
 ) -> int:
     """Show the lag of each group: one line per group, for scripts and alarms.
 
@@ -58,7 +60,7 @@ def run(
         raise ConfigError("--fail-if with time-lag or age cannot be combined with --no-time-lag")
     with without_collections():
         selected, surveys = survey_selected(common, group or (), found, isolation_level, time_lag=not no_time_lag)
-        status = _show(env, common, selected, surveys, by_topic=by_topic)
+        status = _show(env, common, selected, surveys, by_topic=by_topic, wide=wide)
     if condition is None:
         return status
     status, lines = judge(surveys.values.values(), condition, status)
@@ -86,7 +88,13 @@ def judge(surveys: Iterable[GroupSurvey], condition: Condition, status: int) -> 
 
 
 def _show(
-    env: Environment, common: Common, selected: SelectedGroups, surveys: Results[str, GroupSurvey], *, by_topic: bool
+    env: Environment,
+    common: Common,
+    selected: SelectedGroups,
+    surveys: Results[str, GroupSurvey],
+    *,
+    by_topic: bool,
+    wide: bool,
 ) -> int:
     from kcli.cli.group.rows import failed_broker, failed_group
     from kcli.cli.group.selection import status_of_survey
@@ -99,7 +107,9 @@ def _show(
     ]
     items += [failed_broker(node, error) for node, error in selected.failed_brokers.items()]
     columns = _columns(by_topic=by_topic, for_programs=common.output in ("csv", "tsv"))
-    print_report(env, Report("group.lag", columns, items, lag_rows(items, by_topic=by_topic)), common.output)
+    optional = () if wide else OPTIONAL
+    report = Report("group.lag", columns, items, lag_rows(items, by_topic=by_topic), optional=optional)
+    print_report(env, report, common.output)
     return status_of_survey(selected, surveys)
 
 

@@ -33,6 +33,7 @@ IsolationLevel = Annotated[
         help="read_committed: measure the lag up to the last stable offset. [read_uncommitted]",
     ),
 ]
+Wide = Annotated[bool, Option("--wide", help="Show all columns, even if the terminal is too narrow.")]
 NoTimeLag = Annotated[bool, Option("--no-time-lag", help="Do not read the record at each committed offset.")]
 
 

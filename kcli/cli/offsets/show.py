@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import AllGroups, GroupNames, Match
+from kcli.cli.group.selection import AllGroups, GroupNames, Match, Wide
 from kcli.cli.options import Common
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kcli.client.requests import Results
 
 COLUMNS = ["group", "topic", "partition", "offset", "leader_epoch", "where", "start", "end", "lag", "metadata"]
+OPTIONAL = ["where", "end", "start", "leader_epoch", "metadata"]  # the most important first
 
 
 def run(
@@ -24,6 +25,7 @@ def run(
     group: GroupNames = None,
     all_groups: AllGroups = False,
     match: Match = None,
+    wide: Wide = False,
 ) -> int:
     """Show the committed offsets of groups: a row for each partition.
 
@@ -38,7 +40,8 @@ def run(
     found = check_selection(group or (), match, every=all_groups)
     with without_collections():
         selected, surveys = survey_selected(common, group or (), found, None, time_lag=False)
-        print_report(env, Report("offsets.show", COLUMNS, _items(selected, surveys)), common.output)
+        optional = () if wide else OPTIONAL
+        print_report(env, Report("offsets.show", COLUMNS, _items(selected, surveys), optional=optional), common.output)
     if common.output in (None, "table"):
         for name, survey in surveys.values.items():
             if survey.error is None and not any(row.committed for row in survey.partitions):

@@ -54,6 +54,24 @@ def test_the_other_tables_are_as_narrow_as_the_terminal(broker: EmbeddedBroker, 
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "narrow"),
+    [
+        ("group lag billing", ["GROUP", "STATE", "LAG", "MAX-LAG", "TIME-LAG"]),
+        ("group lag billing --by-topic", ["GROUP", "TOPIC", "LAG", "MAX-LAG", "TIME-LAG"]),
+        ("offsets show billing", ["GROUP", "TOPIC", "PARTITION", "OFFSET", "LAG"]),
+    ],
+)
+def test_the_columns_that_identify_a_row_and_the_lag_are_always_shown(
+    broker: EmbeddedBroker, words: str, narrow: list[str]
+) -> None:
+    environ = {"COLUMNS": "40", "NO_COLOR": "1"}
+    command = (*words.split(), "-b", broker.address)
+    assert heading(run_kcli(*command, environ=environ, terminal=True)) == narrow
+    wide = run_kcli(*command, "--wide", environ=environ, terminal=True)
+    assert heading(wide) == heading(run_kcli(*command, environ=environ))
+
+
 def test_a_wide_terminal_the_option_wide_and_a_pipe_show_all_columns(broker: EmbeddedBroker) -> None:
     for result in (
         describe(broker, columns=120),
