@@ -13,6 +13,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
+from kcli.broker.files import reason_with_file
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
 
@@ -54,7 +55,7 @@ class DataDir:
             self.cluster_id, self.directory_id = self._identify(node_id)
         except OSError as error:
             self.release()
-            raise ConfigError(f"the data directory {path} cannot be used: {error.strerror or error}") from None
+            raise ConfigError(f"the data directory {path} cannot be used: {reason_with_file(error, path)}") from None
         except BaseException:
             self.release()
             raise

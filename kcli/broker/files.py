@@ -35,6 +35,13 @@ def is_exhausted(error: OSError) -> bool:
     return error.errno in _NO_DESCRIPTORS or error.errno in _NO_SPACE
 
 
+def reason_with_file(error: OSError, directory: str) -> str:
+    """Return the reason of an error, with the name of the file if it is one below `directory`."""
+    reason, path = error.strerror or str(error), error.filename
+    is_below = isinstance(path, str) and path.startswith(os.path.join(directory, "")) and error.errno != errno.ENOTDIR
+    return f"{reason}: {os.path.relpath(path, directory)}" if is_below else reason
+
+
 def retry_without(release: Callable[[], None], action: Callable[[], T]) -> T:
     """Return `action()`; if there are no free descriptors, `release` some and try once more."""
     try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kcli.broker.data_dir import DataDir, read_topic_id, write_topic_id
-from kcli.broker.files import is_exhausted
+from kcli.broker.files import is_exhausted, reason_with_file
 from kcli.broker.log.checkpoint_files import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
@@ -40,6 +40,8 @@ _KAFKA_PRODUCER_IDS = 1 << 40
 _MIN_FLUSH_CHECK_MS = 50.0
 # Pause of the maintenance when there are no descriptors or no disk space.
 _RETRY_MS = 10_000.0
+# Settings allow an interval of 0, which would keep the loop busy.
+_MIN_INTERVAL_MS = 10.0
 
 
 class PeriodicTask:
@@ -131,7 +133,8 @@ class LogManager:
                 self._checkpoint(RECOVERY_POINTS)
         except OSError as error:
             self.close(clean=False)
-            raise ConfigError(f"the data directory {self.data_dir} cannot be opened: {error}") from None
+            reason = reason_with_file(error, self.data_dir)
+            raise ConfigError(f"the data directory {self.data_dir} cannot be opened: {reason}") from None
         except BaseException:
             self.close(clean=False)
             raise
@@ -169,6 +172,7 @@ class LogManager:
         later = now_ms + config.log_initial_task_delay_ms
 
         def every(interval_ms: float, run: Callable[[int], None]) -> PeriodicTask:
+            interval_ms = max(interval_ms, _MIN_INTERVAL_MS)
             task = PeriodicTask(interval_ms, max(later, now_ms + interval_ms), run)
             self._tasks.append(task)
             return task

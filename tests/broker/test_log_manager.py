@@ -231,6 +231,24 @@ def test_file_in_place_of_a_partition_is_set_aside_and_removed(
     assert (tmp_path / "orders-0").is_dir()
 
 
+def test_error_of_a_file_at_the_start_names_it(start: Start, tmp_path: Path) -> None:
+    manager = start()
+    manager.create(TP, ID, PLAIN)
+    manager.close(clean=True)
+    (tmp_path / "recovery-point-offset-checkpoint").unlink()
+    (tmp_path / "recovery-point-offset-checkpoint").mkdir()
+    with pytest.raises(ConfigError, match=r"cannot be opened: Is a directory: recovery-point-offset-checkpoint$"):
+        start()
+
+
+def test_intervals_of_zero_do_not_keep_the_loop_busy(start: Start, clock: ManualClock) -> None:
+    settings = {"log_initial_task_delay_ms": 0, "log_cleaner_backoff_ms": 0}
+    settings |= {"replica_high_watermark_checkpoint_interval_ms": 0, "log_flush_offset_checkpoint_interval_ms": 0}
+    manager = start(**settings, log_flush_start_offset_checkpoint_interval_ms=0)
+    clock.advance(1000)
+    assert manager.tick(clock.now_ms(), clock.wall_ms()) >= clock.now_ms() + 10
+
+
 def test_directory_of_a_deleted_partition_is_removed_after_a_crash(
     start: Start, tmp_path: Path, clock: ManualClock
 ) -> None:
