@@ -204,15 +204,18 @@ class LogManager:
         log = self.logs.get(tp)
         if log is None:
             directory = self.dir.join(str(tp))
-            if directory in self._undeleted:
+            existed = self._files.exists(directory)
+            if directory in self._undeleted or (existed and not self._files.is_dir(directory)):
                 self._set_aside(tp, directory)
+                existed = False
             try:
                 self._files.make_dir(directory)
                 write_topic_id(self._files, directory, topic_id)
                 log = self.logs[tp] = self._open_log(directory, tp, topic_id, config, 0, 0, True)
             except OSError:
-                with suppress(OSError):
-                    self._set_aside(tp, directory)
+                if not existed:  # a directory that somebody copied here is kept
+                    with suppress(OSError):
+                        self._set_aside(tp, directory)
                 raise
         elif log.topic_id != topic_id:
             write_topic_id(self._files, log.directory, topic_id)

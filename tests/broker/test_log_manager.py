@@ -406,6 +406,19 @@ def test_partition_whose_deletion_failed_is_empty_when_it_is_created_again(start
     assert manager.create(TP, ID, PLAIN).log_end_offset == 0
 
 
+def test_directory_that_was_copied_here_is_kept(start: Start, tmp_path: Path, clock: ManualClock) -> None:
+    manager = start()
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / "partition.metadata").mkdir()  # cannot be written
+    with pytest.raises(OSError, match="directory"):
+        manager.create(TP, ID, PLAIN)
+    (tmp_path / "orders-0" / "partition.metadata").rmdir()
+    (tmp_path / "orders-0" / "mine").write_text("x")
+    manager.create(TP, ID, PLAIN)
+    manager.tick(clock.now_ms() + DAY, clock.wall_ms())
+    assert (tmp_path / "orders-0" / "mine").read_text() == "x"
+
+
 def test_log_files_are_closed_when_no_descriptors_are_free(start: Start, clock: ManualClock) -> None:
     manager = start()
     logs = [manager.create(TopicPartition("t", number), ID, PLAIN) for number in range(5)]
