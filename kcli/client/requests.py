@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.request_future import RequestFuture
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, DisconnectedError, IncompleteResponse, KcliError, OutcomeUnknown, WakeupError
+from kcli.errors import (
+    BrokerError,
+    DisconnectedError,
+    IncompleteResponse,
+    KcliError,
+    OutcomeUnknown,
+    TimeoutExpired,
+    WakeupError,
+)
 from kcli.protocol.wire import Request
 from kcli.structs import Node
 
@@ -116,7 +124,7 @@ def fan_out(
                 raise
             break
         results.errors.update(located.absent)
-        failures = dict(located.unavailable)
+        previous, failures = failures, dict(located.unavailable)
         sent = [
             (
                 node,
@@ -128,7 +136,7 @@ def fan_out(
         for node, node_keys, future in sent:
             for key, outcome in _outcomes(client, node, node_keys, future, read, deadline_ms, change).items():
                 if isinstance(outcome, KcliError) and retry(outcome) and not (change and _is_unanswered(outcome)):
-                    failures[key] = outcome
+                    failures[key] = outcome if change else more_telling(previous.get(key), outcome)
                 else:
                     results.put(key, outcome)
         pending = list(failures)
@@ -136,6 +144,12 @@ def fan_out(
             break
     results.errors.update({key: _final_error(client, error) for key, error in failures.items()})
     return results
+
+
+def more_telling(previous: object, error: KcliError) -> KcliError:
+    """Return the error to report: the error code of an attempt says more than the time-out of the next one."""
+    is_late = isinstance(error, TimeoutExpired)
+    return previous if is_late and isinstance(previous, BrokerError) else error
 
 
 def _outcomes(

@@ -109,6 +109,18 @@ def test_an_unreachable_node_is_a_timeout_of_that_node_at_the_deadline() -> None
     assert cluster.clock.now_ms() == 2_000
 
 
+def test_the_error_code_of_an_attempt_is_reported_before_the_time_out_of_the_next() -> None:
+    cluster = FakeCluster("a:9092")
+    loading = [ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+    cluster.answers[ApiKey.LIST_GROUPS] = lambda peer, request, version: loading.pop() if loading else None
+    client = cluster.connect("a:9092")
+    (a,) = client.ensure_fresh_metadata(1_000).nodes.values()
+    error = ask_nodes(client, [a], ListGroupsRequest(), 5_000).errors[a]
+    assert isinstance(error, BrokerError)
+    assert error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert cluster.clock.now_ms() == 5_000
+
+
 def test_a_wakeup_interrupts_a_fan_out_and_is_the_error_of_no_node() -> None:
     cluster = FakeCluster("a:9092", "b:9092")
     client = cluster.connect("a:9092")

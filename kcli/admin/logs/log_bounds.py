@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
-from kcli.client.requests import half_deadline
+from kcli.client.requests import half_deadline, more_telling
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired
 from kcli.structs import TopicPartition
@@ -63,7 +63,7 @@ def log_bounds(
     if not_ready := [tp for tp in with_leader if isinstance(ends[tp], BrokerError) and may_pass(ends[tp])]:
         later = _offsets(client, not_ready, LATEST, deadline_ms, isolation_level)
         ends_ms = client.clock.now_ms()
-        ends |= later
+        ends |= {tp: more_telling(ends[tp], it) if isinstance(it, KcliError) else it for tp, it in later.items()}
         starts |= _offsets(client, [tp for tp, end in later.items() if isinstance(end, int)], EARLIEST, deadline_ms, 0)
     return LogBounds(starts, ends, ends_ms)
 
@@ -76,7 +76,11 @@ def settled_bounds(
     for _ in client.attempts(deadline_ms):
         learn_topics(client, {tp.topic for tp in pending}, half_deadline(client, deadline_ms))
         latest = log_bounds(client, pending, half_deadline(client, deadline_ms))
-        bounds = LogBounds({**bounds.starts, **latest.starts}, {**bounds.ends, **latest.ends}, latest.ends_ms)
+        ends = {
+            tp: more_telling(bounds.ends.get(tp), it) if isinstance(it, KcliError) else it
+            for tp, it in latest.ends.items()
+        }
+        bounds = LogBounds({**bounds.starts, **latest.starts}, {**bounds.ends, **ends}, latest.ends_ms)
         pending = [tp for tp in pending if any(may_pass(of.get(tp)) for of in (latest.starts, latest.ends))]
         if not pending:
             break

@@ -177,9 +177,15 @@ def gather_facts(
     pending = names
     for _ in client.attempts(deadline_ms):
         latest = _gather_once(client, pending, scope, target, deadline_ms)
-        facts.errors = {name: error for name, error in facts.errors.items() if name not in latest.values}
-        facts.values.update(latest.values)
-        facts.errors.update({name: it for name, it in latest.errors.items() if name not in facts.values})
+        is_late = client.clock.now_ms() >= deadline_ms
+        for name in pending:
+            if is_late and name in facts.values and _may_pass(latest, name):
+                continue  # the errors of the attempt before say more than the time-outs of the last one
+            if name in latest.values:
+                facts.values[name] = latest.values[name]
+                facts.errors.pop(name, None)
+            elif name not in facts.values:
+                facts.errors[name] = latest.errors[name]
         pending = [name for name in pending if _may_pass(latest, name)]
         if not pending:
             break

@@ -7,6 +7,7 @@ import io
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,12 @@ from kcli.broker.control import SILENCE
 from kcli.broker.embedded import EmbeddedBroker
 from kcli.cli import app
 from kcli.error_codes import ErrorCode
+from kcli.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -93,6 +100,36 @@ def test_a_silent_coordinator_leaves_a_snapshot_for_undo(broker: EmbeddedBroker,
     assert {row[3] for row in map(str.split, result.text.split("\n\n")[1].splitlines()[1:])} == {"unknown"}
     broker.forget_interceptions()
     assert scene.offsets("undo", "--last", "--execute").status == 0
+    assert scene.committed() == scene.before
+
+
+def test_a_leader_that_is_not_ready_until_the_timeout_is_incomplete_and_not_refused(
+    broker: EmbeddedBroker, scene: Scene
+) -> None:
+    """OFFSET_NOT_AVAILABLE after a leader change: status 4 after 11 of 30 s."""
+    asked: list[float] = []
+
+    def not_ready(request: ListOffsetsRequest, _: object) -> ListOffsetsResponse:
+        asked.append(time.monotonic())
+        code = int(ErrorCode.OFFSET_NOT_AVAILABLE)
+        return ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=[
+                        ListOffsetsPartitionResponse(partition_index=it.partition_index, error_code=code)
+                        for it in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    broker.intercept("ListOffsets", not_ready)
+    result = scene.offsets("reset", scene.group, *ALL, "--execute", "--timeout", "1.5")
+    assert result.status == 5
+    assert "OFFSET_NOT_AVAILABLE" in result.err
+    assert asked[-1] - asked[0] > 1.0  # half of the time was 0.75 s
     assert scene.committed() == scene.before
 
 
