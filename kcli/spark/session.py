@@ -375,6 +375,8 @@ def _connect(
             builder = builder.config(key, value)
         session = builder.getOrCreate()
         limit_shuffle(session, conf)
+        if timeout_s is not None:
+            _limit_retries(session, timeout_s)
     except ImportError as error:
         raise ConfigError(f"--remote needs pyspark[connect] ({error}): pip install 'pyspark[connect]'") from error
     except KcliError:
@@ -387,6 +389,16 @@ def _connect(
     else:
         register_inline(session)
     return session
+
+
+def _limit_retries(session: Any, timeout_s: float) -> None:
+    """Let calls to a server that has died fail after about this time; the client tries again for ten minutes."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    retries, wait_s = 0, 0.05
+    while wait_s <= timeout_s:
+        retries, timeout_s, wait_s = retries + 1, timeout_s - wait_s, wait_s * 4
+    session.client.set_retry_policies([DefaultPolicy(max_retries=retries)])
 
 
 def limit_shuffle(session: SparkSession, conf: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ import re
 
 from kcli import errors
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, KcliError, Refused
+from kcli.errors import BrokerError, ConfigError, DisconnectedError, KcliError, Refused
 from kcli.spark.loss import DataLoss
 
 
@@ -31,6 +31,8 @@ _CONDITION = re.compile(r"\[([A-Z_]+)(?:\.[A-Z_]+)?\] *")
 _SQL_STATE = re.compile(r" *SQLSTATE: \w+")
 # Py4J's text of an exception in the JVM: a first line without information, then Java's trace.
 _IN_THE_JVM = re.compile(r"\AAn error occurred while calling .+\n: [\w.$]+: *(.*)")
+# The text of gRPC's errors, on several lines.
+_RPC = re.compile(r'terminated with:\s+status = StatusCode\.(?P<status>\w+)\s+details = "(?P<details>[^\n]*?)"\s*\n')
 _NO_WORKER = re.compile(r"^Error from python worker:\s*(.+)", re.M)
 
 # Error conditions of Spark (see its documentation) that users can correct: error class and cure.
@@ -83,6 +85,10 @@ def translate_error(error: BaseException) -> KcliError:
         return raised
     if (missing := _missing_file_system(text)) is not None:
         return missing
+    if rpc := _RPC.search(text):
+        if rpc["status"] == "UNAVAILABLE":
+            return DisconnectedError(f"the Spark Connect server does not answer: {rpc['details']}")
+        return SparkFailed(f"the Spark Connect server answered {rpc['status']}: {rpc['details']}")
     line = _last_line(text) or type(error).__name__
     for sign, cure in _HINTS.items():
         if sign in text:

@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from kcli.errors import ConfigError, DisconnectedError, TimeoutExpired
-from kcli.spark.session import check_reachable, jvm_failure, limit_shuffle, open_session, spark_addresses
+from kcli.spark.session import (
+    _limit_retries,
+    check_reachable,
+    jvm_failure,
+    limit_shuffle,
+    open_session,
+    spark_addresses,
+)
 from kcli.spark.spark_errors import startup_reason
 from tests.cli.fake import run_kcli
 from tests.real_kafka import free_ports
@@ -114,6 +121,15 @@ def test_sparks_default_of_shuffle_partitions_is_not_used_on_a_server(
     conf: Any = SimpleNamespace(get=settings.__getitem__, set=settings.__setitem__)
     limit_shuffle(SimpleNamespace(conf=conf), own)  # type: ignore[arg-type]
     assert settings == {"spark.sql.shuffle.partitions": result}
+
+
+def test_calls_to_a_server_that_has_died_are_repeated_within_the_time_limit() -> None:
+    pytest.importorskip("grpc")
+    for timeout_s, retries in ((0.01, 0), (5, 4), (30, 5)):
+        policies: list[Any] = []
+        client = SimpleNamespace(set_retry_policies=policies.extend)
+        _limit_retries(SimpleNamespace(client=client), timeout_s)
+        assert [policy.max_retries for policy in policies] == [retries]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 
 from kcli import errors
 from kcli.cli.exit_status import status_of
-from kcli.errors import BrokerError, ConfigError, KcliError, Refused, TimeoutExpired
+from kcli.errors import BrokerError, ConfigError, DisconnectedError, KcliError, Refused, TimeoutExpired
 from kcli.spark.inline_source import carrying
 from kcli.spark.loss import DataLoss
 from kcli.spark.session import close_session, lean_home
@@ -146,6 +146,18 @@ def test_an_inline_source_and_its_reader_work_without_kcli(tmp_path: Path) -> No
             'An error occurred.\n: org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "x"\n',
             ConfigError,
             "spark.jars.packages=GROUP:ARTIFACT:VERSION",
+        ),
+        (
+            "<_MultiThreadedRendezvous of RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE\n"
+            '\tdetails = "failed to connect to all addresses; last error: refused"\n\tdebug_error_string = "x"\n>',
+            DisconnectedError,
+            "the Spark Connect server does not answer: failed to connect to all addresses; last error: refused",
+        ),
+        (
+            "<_InactiveRpcError of RPC that terminated with:\n\tstatus = StatusCode.INTERNAL\n"
+            '\tdetails = "it said "no""\n\tdebug_error_string = "x"\n>',
+            SparkFailed,
+            'the Spark Connect server answered INTERNAL: it said "no"',
         ),
         (
             '[UNSUPPORTED_DATATYPE] Unsupported data type "GEOMETRY(4326)". SQLSTATE: 0A000',
