@@ -19,7 +19,7 @@ from kcli.cli.options import Common
 from kcli.cli.parser import Option
 
 if TYPE_CHECKING:
-    from kcli.admin.offsets.snapshots import Snapshot
+    from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
     from kcli.cli.output.report import Item
     from kcli.errors import KcliError
 
@@ -33,11 +33,13 @@ def undo_command(snapshot_id: str) -> str:
 
 
 @contextmanager
-def with_undo_hint(env: Environment, prefix: str = "") -> "Iterator[Callable[[Snapshot], object]]":
+def with_undo_hint(
+    env: Environment, store: "SnapshotStore", prefix: str = ""
+) -> "Iterator[Callable[[Snapshot], object]]":
     """Delete committed offsets in the block, which calls the given function with each snapshot before it deletes.
 
-    The command that restores the offsets is reported afterwards, also after an error or an interruption. Refused if the
-    snapshot cannot be saved: then nothing was deleted.
+    The command that restores the offsets is reported afterwards, also after an error or an interruption, unless the
+    snapshot was discarded because nothing was deleted. Refused if the snapshot cannot be saved.
     """
     from kcli.admin.offsets.snapshots import SnapshotError
     from kcli.errors import Refused
@@ -48,7 +50,7 @@ def with_undo_hint(env: Environment, prefix: str = "") -> "Iterator[Callable[[Sn
     except SnapshotError as error:
         raise Refused(f"{error.message}; nothing was deleted") from error
     finally:
-        for snapshot in snapshots:
+        for snapshot in [it for it in snapshots if store.path(it.id).exists()]:
             env.report(f"{prefix}to restore the deleted offsets: {undo_command(snapshot.id)}")
 
 

@@ -6,7 +6,7 @@ The deletion of groups is here too, because it deletes their committed offsets.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.admin.groups.committed_offsets import committed_offsets
 from kcli.admin.groups.describe import describe_groups
@@ -14,10 +14,10 @@ from kcli.admin.groups.group import SHARE
 from kcli.admin.groups.removal import delete_groups
 from kcli.admin.logs.log_bounds import learn_topics
 from kcli.admin.offsets.checks import check_cluster, check_commits, check_groups
-from kcli.admin.offsets.commits import commit_many, delete_many
+from kcli.admin.offsets.commits import commit_many, delete_many, delete_offsets
 from kcli.admin.offsets.snapshots import Change, Snapshot, SnapshotStore, new_id
 from kcli.client.requests import half_deadline
-from kcli.errors import KcliError, Refused
+from kcli.errors import KcliError, OutcomeUnknown, Refused
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class PlanRefused(Refused):
 class Applied(NamedTuple):
     """Outcome of each row to write: None if it is written, else its error; OutcomeUnknown if it may be written.
 
-    `snapshot_id` is the id for an undo, None if there was nothing to write.
+    `snapshot_id` is the id for an undo, None if nothing was written.
     """
 
     results: dict[tuple[str, TopicPartition], KcliError | None]
@@ -78,7 +78,8 @@ def apply_plan(
     snapshot = _snapshot_of(client, plan.kind, [Change(row.group, row.tp, row.old, row.new) for row in plan.changes])
     snapshots.write(snapshot)
     on_snapshot(snapshot)
-    return Applied(_write(client, plan.changes, deadline_ms), snapshot.id)
+    results = _write(client, plan.changes, deadline_ms)
+    return Applied(results, None if _discard_if_unused(snapshots, snapshot, results) else snapshot.id)
 
 
 def _snapshot_of(client: ConsumerNetworkClient, kind: str, changes: Iterable[Change]) -> Snapshot:
@@ -112,23 +113,52 @@ def apply_group_deletion(
     """
     described = describe_groups(client, dict.fromkeys(groups), half_deadline(client, deadline_ms))
     idle = [name for name, group in described.values.items() if not group.members and group.type != SHARE]
-    save_deleted_offsets(client, "group-delete", dict.fromkeys(idle), snapshots, deadline_ms, on_snapshot=on_snapshot)
-    return delete_groups(client, groups, deadline_ms)
+    snapshot = _save(client, "group-delete", dict.fromkeys(idle), snapshots, deadline_ms, on_snapshot)
+    results = delete_groups(client, groups, deadline_ms)
+    _discard_if_unused(snapshots, snapshot, {name: results.errors.get(name) for name in idle})
+    return results
 
 
-def save_deleted_offsets(
+def apply_offset_deletion(
+    client: ConsumerNetworkClient,
+    group: str,
+    partitions: Collection[TopicPartition],
+    snapshots: SnapshotStore,
+    deadline_ms: float,
+    *,
+    on_snapshot: Callable[[Snapshot], object] = lambda _: None,
+) -> Results[TopicPartition, None]:
+    """Save the committed offsets of a group in these partitions, then delete them; results as of `delete_offsets`.
+
+    Unlike a plan, it deletes the offsets of topics that no member of the group reads, and reports the others.
+    """
+    snapshot = _save(client, "delete", {group: partitions}, snapshots, deadline_ms, on_snapshot)
+    results = delete_offsets(client, group, partitions, deadline_ms)
+    _discard_if_unused(snapshots, snapshot, {tp: results.errors.get(tp) for tp in partitions})
+    return results
+
+
+def _discard_if_unused(
+    snapshots: SnapshotStore, snapshot: Snapshot | None, outcomes: Mapping[Any, KcliError | None]
+) -> bool:
+    """Remove the snapshot and return True if certainly nothing was changed: an undo would have nothing to restore."""
+    if snapshot is None or not all(e is not None and not isinstance(e, OutcomeUnknown) for e in outcomes.values()):
+        return False
+    snapshots.discard(snapshot.id)
+    return True
+
+
+def _save(
     client: ConsumerNetworkClient,
     kind: str,
     partitions: Mapping[str, Collection[TopicPartition] | None],
     snapshots: SnapshotStore,
     deadline_ms: float,
-    *,
     on_snapshot: Callable[[Snapshot], object],
-) -> None:
+) -> Snapshot | None:
     """Save a snapshot of the committed offsets that a deletion removes, by group; None: all of the group's partitions.
 
-    Without committed offsets there is no snapshot, because an undo would have nothing to restore. An offset that cannot
-    be read is raised.
+    Without committed offsets there is no snapshot. An offset that cannot be read is raised.
     """
     committed = committed_offsets(client, partitions, half_deadline(client, deadline_ms))
     for error in committed.errors.values():
@@ -140,11 +170,13 @@ def save_deleted_offsets(
                 if isinstance(at, KcliError):
                     raise at
                 changes.append(Change(group, tp, at, None))
-    if changes:
-        learn_topics(client, {change.tp.topic for change in changes}, half_deadline(client, deadline_ms))
-        snapshot = _snapshot_of(client, kind, changes)
-        snapshots.write(snapshot)
-        on_snapshot(snapshot)
+    if not changes:
+        return None
+    learn_topics(client, {change.tp.topic for change in changes}, half_deadline(client, deadline_ms))
+    snapshot = _snapshot_of(client, kind, changes)
+    snapshots.write(snapshot)
+    on_snapshot(snapshot)
+    return snapshot
 
 
 def _write(

@@ -86,7 +86,7 @@ def new_id(wall_ms: int) -> str:
 
 
 class SnapshotStore:
-    """Snapshots in a folder, which is created for the first one. Snapshots are never removed."""
+    """Snapshots in a folder, which is created for the first one. A snapshot stays, unless its change was not made."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -117,6 +117,11 @@ class SnapshotStore:
         except OSError as error:
             reason = error.strerror or error
             raise SnapshotError(f"the snapshot cannot be written to {self.folder}: {reason}") from None
+
+    def discard(self, snapshot_id: str) -> None:
+        """Remove the snapshot of a change that was certainly not made. A file that cannot be removed stays."""
+        with contextlib.suppress(OSError):
+            self.path(snapshot_id).unlink()
 
     def load(self, snapshot_id: str) -> Snapshot:
         """Return the snapshot with this id. NotFound for an unknown id, SnapshotError for an invalid file."""

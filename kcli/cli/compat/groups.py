@@ -326,7 +326,7 @@ def delete_groups_of(session: Session) -> int:
     from kcli.cli.mutation import with_undo_hint
 
     store = SnapshotStore(default_folder(session.env.environ))
-    with with_undo_hint(session.env, "kcli: ") as on_snapshot:
+    with with_undo_hint(session.env, store, "kcli: ") as on_snapshot:
         groups = session.groups()
         found = apply_group_deletion(session.client, groups, store, session.deadline_ms, on_snapshot=on_snapshot)
     gone = ", ".join(f"'{cell(name)}'" for name in sorted(found.values))
@@ -343,8 +343,7 @@ def delete_groups_of(session: Session) -> int:
 
 def delete_offsets_of(session: Session) -> int:
     """Delete the committed offsets of one group for some topics. The broker refuses topics that the group reads."""
-    from kcli.admin.offsets.apply import save_deleted_offsets
-    from kcli.admin.offsets.commits import delete_offsets
+    from kcli.admin.offsets.apply import apply_offset_deletion
     from kcli.admin.offsets.snapshots import SnapshotStore, default_folder
     from kcli.cli.mutation import with_undo_hint
 
@@ -359,9 +358,8 @@ def delete_offsets_of(session: Session) -> int:
             outcomes[TopicPartition(name, _WHOLE_TOPIC)] = BrokerError(topics[name].error, topic=name)
         wanted.update(TopicPartition(name, number) for number in topics[name].partitions)
     store, client = SnapshotStore(default_folder(session.env.environ)), session.client
-    with with_undo_hint(session.env, "kcli: ") as on_snapshot:
-        save_deleted_offsets(client, "delete", {group: wanted}, store, session.deadline_ms, on_snapshot=on_snapshot)
-        found = delete_offsets(client, group, wanted, session.deadline_ms)
+    with with_undo_hint(session.env, store, "kcli: ") as on_snapshot:
+        found = apply_offset_deletion(client, group, wanted, store, session.deadline_ms, on_snapshot=on_snapshot)
     _report_outcome(session, group, list(found.errors.values()))
     outcomes |= {tp: found.errors.get(tp) for tp in wanted}
     rows = [

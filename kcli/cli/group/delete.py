@@ -53,7 +53,7 @@ def run(
         for node, error in selected.failed_brokers.items():
             env.report(f"kcli: the groups of {node} are unknown: {error}")
         plan = plan_group_deletion(client, selected.groups, deadline_ms)
-        with with_undo_hint(env) as on_snapshot:
+        with with_undo_hint(env, store) as on_snapshot:
             return DELETION.run(
                 env,
                 common,

@@ -139,10 +139,12 @@ def partition_names(tps: Iterable[TopicPartition]) -> str:
     return ", ".join(names[:FEW]) + more
 
 
-def outcome_lines(plan: Plan, errors: Mapping[tuple[str, TopicPartition], KcliError], undo: str) -> Iterator[str]:
+def outcome_lines(
+    plan: Plan, errors: Mapping[tuple[str, TopicPartition], KcliError], undo: str | None
+) -> Iterator[str]:
     """Return `11 partitions moved, 1 partition deleted, 2 partitions failed; to undo: ...`.
 
-    A second line explains partitions with an unknown outcome.
+    `undo` is None if nothing was written. A second line explains partitions with an unknown outcome.
     """
     parts = []
     for action, done in (("move", "moved"), ("delete", "deleted")):
@@ -153,6 +155,6 @@ def outcome_lines(plan: Plan, errors: Mapping[tuple[str, TopicPartition], KcliEr
         count = sum(failure_status(error) == status for error in errors.values())
         if count:
             parts.append(f"{format_count(count, 'partition')} {status}")
-    yield f"{', '.join(parts)}; to undo: {undo}"
+    yield f"{', '.join(parts)}; {'nothing was written' if undo is None else f'to undo: {undo}'}"
     if any(failure_status(error) == "unknown" for error in errors.values()):
         yield "unknown: the responses were lost; the undo restores these offsets too, whether they were written or not"

@@ -216,8 +216,6 @@ def _show_outcome(env: Environment, common: Common, plan: Plan, applied: Applied
 def _report_outcome(env: Environment, plan: Plan, applied: Applied) -> None:
     from kcli.cli.offsets.plan_output import outcome_lines, plan_lines
 
-    for line in [
-        *plan_lines(plan),
-        *outcome_lines(plan, applied.errors, undo_command(applied.snapshot_id or "--last")),
-    ]:
+    undo = None if applied.snapshot_id is None else undo_command(applied.snapshot_id)
+    for line in [*plan_lines(plan), *outcome_lines(plan, applied.errors, undo)]:
         env.report(line)

@@ -9,6 +9,8 @@ import pytest
 
 from kcli.broker.control import DROP
 from kcli.broker.embedded import EmbeddedBroker
+from kcli.error_codes import ErrorCode
+from kcli.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from tests.cli.fake import Result, run_kcli
 from tests.cli.offsets.scene import Scene
 from tests.real_kafka import Kafka
@@ -87,8 +89,18 @@ def test_offsets_that_compat_deletes_are_restored(scene: Scene, words: str) -> N
     assert scene.committed() == scene.before
 
 
+def test_a_refused_deletion_leaves_no_snapshot(broker: EmbeddedBroker, scene: Scene) -> None:
+    refused = DeletableGroupResult(group_id=scene.group, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    broker.intercept("DeleteGroups", lambda *_: DeleteGroupsResponse(results=[refused]))
+    result = delete(scene, "--execute")
+    assert result.status == 4
+    assert "undo" not in result.err
+    assert not scene.snapshots
+
+
 def test_a_group_with_members_is_not_in_the_snapshot_of_a_deletion(scene: Scene) -> None:
     """Apache's tool deletes the other groups. An undo that includes a group with members would be refused."""
     with scene.member():
         assert compat(scene, "--delete").status == 4
+        assert compat(scene, "--delete-offsets", "--topic", scene.topic).status == 4
     assert not scene.snapshots
