@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 MOST_SHOWN = 5
+WINDOW_S = 5.0
 
 
 class Line(NamedTuple):
@@ -100,7 +101,7 @@ def judge_group(name: str, ends: Mapping[int, int], runs: Iterable[Run]) -> tupl
     return faults, sum(count - 1 for count in all_printed.values() if count > 1)
 
 
-def waiting_of(samples: Sequence[Sample], *, window_s: float = 5.0, warm_up_s: float = 5.0) -> Waiting:
+def waiting_of(samples: Sequence[Sample], *, window_s: float = WINDOW_S, warm_up_s: float = 5.0) -> Waiting:
     """Return the waiting of one process: the windows in which it printed nothing.
 
     The first seconds after the first record do not count: there modules are imported.
