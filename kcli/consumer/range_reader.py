@@ -371,9 +371,16 @@ class RangeReader:
         }
 
     def retry_states(self) -> dict[TopicPartition, RetryState]:
-        """Return the failures of the followed partitions for which nothing arrives; they are retried without limit."""
+        """Return the failures of the followed partitions for which nothing arrives; they are retried without limit.
+
+        An unknown topic is left out: it is deleted, which ends its partitions, if it stays unknown.
+        """
         states = self._loop.fetcher.retry_states().items()
-        return {tp: state for tp, state in states if self._progress[tp].resolved.end is None}
+        return {
+            tp: state
+            for tp, state in states
+            if self._progress[tp].resolved.end is None and _code_of(state) not in _UNKNOWN
+        }
 
     def close(self) -> None:
         """Stop fetching. The client stays open."""
@@ -383,6 +390,10 @@ class RangeReader:
 # A broker may not know a new topic yet; after this time an unknown topic is a deleted one.
 UNKNOWN_TOPIC_TIMEOUT_MS = 5_000.0
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def _code_of(retry: RetryState | None) -> ErrorCode | None:
+    return retry.error.code if retry is not None and isinstance(retry.error, BrokerError) else None
 
 
 class StallDetector:
@@ -418,7 +429,7 @@ class StallDetector:
 
         `has_more`: the log had records after the position when the range was resolved, so a record should arrive.
         """
-        code = retry.error.code if retry is not None and isinstance(retry.error, BrokerError) else None
+        code = _code_of(retry)
         if code not in _UNKNOWN:
             self._unknown_since_ms.pop(tp, None)
         elif now_ms - self._unknown_since_ms.setdefault(tp, now_ms) >= UNKNOWN_TOPIC_TIMEOUT_MS:

@@ -476,6 +476,18 @@ def test_a_topic_deleted_during_the_read_ends_it() -> None:
     assert isinstance(covered.error, BrokerError)
 
 
+def test_an_unknown_topic_is_deleted_and_not_a_failure_that_is_retried_without_limit() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t")
+    reader = start(cluster, {T0: ReadRange(LATEST)})
+    read(reader, polls=1)
+    cluster.delete("t")
+    while not reader.done:
+        reader.poll(500)
+        assert reader.retry_states() == {}
+    assert "topic t was deleted" in coverage(reader).reason
+
+
 def test_a_topic_created_again_during_the_read_ends_it() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
