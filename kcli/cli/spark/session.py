@@ -199,13 +199,25 @@ def interruptible(env: Environment) -> Iterator[None]:
 
     The line is the message of the KeyboardInterrupt, if it has one. A second signal within a second is the same
     request: `timeout` and shells signal the process and its process group.
-    """
-    interrupted_s: list[float] = []
 
-    def interrupt(_number: int, _frame: Any) -> None:
-        if not interrupted_s or monotonic() - interrupted_s[0] > 1:
-            interrupted_s.append(monotonic())
+    Python drops an exception that is raised in a finalizer, and Py4J may raise another one for it. So the signal is
+    repeated until the block ends, and any other error after it is its consequence.
+    """
+    interrupted_s: float | None = None
+
+    def interrupt(number: int, _frame: Any) -> None:
+        nonlocal interrupted_s
+        if interrupted_s is None or monotonic() - interrupted_s > min(1, _REPEAT_S / 2):
+            interrupted_s = monotonic()
+            repetition = threading.Timer(_REPEAT_S, repeat, (number,))
+            repetition.daemon = True
+            repetition.start()
             raise KeyboardInterrupt
+
+    def repeat(number: int) -> None:
+        main = threading.main_thread().ident
+        if signal.getsignal(number) is interrupt and main is not None:
+            signal.pthread_kill(main, number)  # it also ends a wait for a socket
 
     with _handling_signals(interrupt):
         try:
@@ -213,6 +225,14 @@ def interruptible(env: Environment) -> Iterator[None]:
         except KeyboardInterrupt as interruption:
             env.report(str(interruption) or INTERRUPTED)
             raise
+        except Exception:
+            if interrupted_s is None:
+                raise
+            env.report(INTERRUPTED)
+            raise KeyboardInterrupt from None
+
+
+_REPEAT_S = 3.0
 
 
 @contextmanager

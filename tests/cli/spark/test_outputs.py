@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -113,6 +114,41 @@ def test_output_errors_are_not_translated_as_spark_errors(monkeypatch: pytest.Mo
         assert session_ends_with(error, monkeypatch) is error
     refused = session_ends_with(ConnectionRefusedError(111, "Connection refused"), monkeypatch)
     assert type(refused).__name__ == "SparkFailed"
+
+
+def test_a_dropped_interruption_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python drops an exception that is raised in a finalizer."""
+    monkeypatch.setattr(session, "_REPEAT_S", 0.05)
+    env = FakeEnvironment()
+    dropped = []
+
+    def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.pause()
+        except KeyboardInterrupt:
+            dropped.append(1)
+        signal.pause()  # until the next signal
+
+    with pytest.raises(KeyboardInterrupt), session.interruptible(env):
+        work()
+    assert (dropped, env.result(0).err) == ([1], "kcli: interrupted\n")
+
+
+def test_an_error_after_an_interruption_is_its_consequence() -> None:
+    env = FakeEnvironment()
+
+    def work(*, interrupted: bool) -> None:
+        if interrupted:
+            with suppress(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    with pytest.raises(KeyboardInterrupt), session.interruptible(env):
+        work(interrupted=True)
+    assert env.result(0).err == "kcli: interrupted\n"
+    with pytest.raises(ConnectionRefusedError), session.interruptible(env):
+        work(interrupted=False)
 
 
 def test_a_closed_pipe_ends_a_command_silently(monkeypatch: pytest.MonkeyPatch) -> None:
