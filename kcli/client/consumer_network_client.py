@@ -209,14 +209,17 @@ class ConsumerNetworkClient:
         Without `until`, return True after the first completed request or metadata response, also of another thread.
         Raise WakeupError after `wakeup`. With a timeout of 0, take the events that are ready.
         """
+        return self._poll(until, timeout_ms, self._changes())
+
+    def _poll(self, until: RequestFuture[Any] | None, timeout_ms: float, before: tuple[int, int]) -> bool:
+        """Poll; without `until` return True at once if something has changed since `before`."""
         clock, deadline_ms = self.clock, self.clock.now_ms() + timeout_ms
-        before = self._changes()
 
         def is_over() -> bool:
             has_changed = until.done if until is not None else self._has_served or self._changes() != before
             return has_changed or self._is_woken
 
-        if until is not None and until.done:
+        if until.done if until is not None else self._changes() != before:
             return True
         if self._permit.acquire(is_over, lambda: deadline_ms - clock.now_ms()):
             try:
@@ -330,11 +333,14 @@ class ConsumerNetworkClient:
 
     def _await_metadata(self, ticket: int, deadline_ms: float) -> None:
         metadata = self.metadata
-        while not metadata.is_answered(ticket):
+        while True:
+            before = self._changes()  # another thread may take the response after the next line
+            if metadata.is_answered(ticket):
+                return
             remaining_ms = deadline_ms - self.clock.now_ms()
             if remaining_ms <= 0:
                 raise self.timed_out("metadata")
-            self.poll(timeout_ms=remaining_ms)
+            self._poll(None, remaining_ms, before)
             error = metadata.failure_of(ticket)
             if error is not None and not error.retriable:
                 raise error
@@ -401,6 +407,7 @@ class ConsumerNetworkClient:
             if not serving:
                 completed += self._take_completions()
             now_ms = self.clock.now_ms()
+            outcomes = self.metadata.outcomes
             urgent = completed or (self._is_woken and not serving) or (self._has_served and until is None)
             wait_ms = 0.0 if urgent else min(deadline_ms, self._next_event_ms(now_ms)) - now_ms
             completed += self._network.poll(max(0.0, wait_ms))
@@ -410,8 +417,8 @@ class ConsumerNetworkClient:
                 completed = [completion for completion in completed if completion.future is until]
         for completion in completed:
             completion.settle()
-        if completed:
-            self._completed_count += len(completed)
+        self._completed_count += len(completed)
+        if completed or self.metadata.outcomes != outcomes:
             self._permit.notify()
 
     def _take_completions(self) -> list[Completion]:

@@ -439,3 +439,43 @@ def test_a_heartbeat_thread_does_not_take_the_network_from_a_poll() -> None:
     client.poll(until=future, timeout_ms=1_000)
     assert served == [False]
     assert client.serve(awaited, 100)
+
+
+def test_a_thread_that_waits_for_metadata_is_woken_by_the_response_that_another_thread_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It looked at its response once a second only."""
+    monkeypatch.setattr("kcli.client.consumer_network_client._PERMIT_WAIT_S", 60.0)
+    client = responsive_cluster().connect("a:9092")
+    client.ensure_fresh_metadata(1_000)
+    waiting = threading.Thread(target=lambda: client.ensure_fresh_metadata(60_000), daemon=True)
+    waits_for_permit = threading.Event()
+
+    def take_the_response(_: object) -> None:
+        waiting.start()
+        while not client._permit.is_wanted:
+            waits_for_permit.wait(0.001)
+        client.poll(timeout_ms=0)
+        waiting.join(10)
+
+    future = client.send(A, ListGroupsRequest())
+    future.on_done(take_the_response)  # while the poll has the permit
+    client.poll(until=future, timeout_ms=1_000)
+    assert not waiting.is_alive()
+
+
+def test_a_metadata_response_that_another_thread_takes_before_the_wait_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = responsive_cluster()
+    client = cluster.connect("a:9092")
+    client.ensure_fresh_metadata(1_000)
+    is_answered = client.metadata.is_answered
+
+    def answered_a_moment_later(ticket: int) -> bool:
+        answered = is_answered(ticket)
+        if not answered:
+            client.poll(timeout_ms=0)
+        return answered
+
+    monkeypatch.setattr(client.metadata, "is_answered", answered_a_moment_later)
+    client.ensure_fresh_metadata(cluster.clock.now_ms() + 60_000)
+    assert cluster.clock.now_ms() < 60_000
