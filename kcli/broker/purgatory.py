@@ -19,11 +19,11 @@ class DelayedOperation:
         self.is_completed = False
         self._purgatory: Purgatory | None = None
         self._task: TimerTask | None = None
-        self._keys: tuple[Hashable, ...] = ()
+        self.keys: tuple[Hashable, ...] = ()  # of the events that may complete it
 
     def __repr__(self) -> str:
         state = "completed" if self.is_completed else f"until {self.deadline_ms:.0f} ms"
-        return f"<{type(self).__name__} {state}, keys={len(self._keys)}>"
+        return f"<{type(self).__name__} {state}, keys={len(self.keys)}>"
 
     def try_complete(self) -> bool:
         """Return `self.complete()` if it can be completed now, else False. Override this; it is called often."""
@@ -98,7 +98,7 @@ class Purgatory:
         unique = tuple(dict.fromkeys(keys))
         for key in unique:
             self._watched.setdefault(key, {})[operation] = None
-        operation._keys, operation._purgatory = unique, self
+        operation.keys, operation._purgatory = unique, self
         operation._task = self._timer.call_at(operation.deadline_ms, operation.expire)
         self._delayed += 1
 
@@ -115,7 +115,7 @@ class Purgatory:
 
     def _stop_watching(self, operation: DelayedOperation) -> None:
         self._delayed -= 1
-        for key in operation._keys:
+        for key in operation.keys:
             watchers = self._watched.get(key)
             if watchers is not None:
                 watchers.pop(operation, None)

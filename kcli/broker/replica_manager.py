@@ -215,7 +215,7 @@ class ReplicaManager:
     def fetch_again(self, fetch: DelayedFetch, now_ms: float) -> DelayedFetch:
         """Wait again with a completed fetch; the caller knows that nothing has changed since its read."""
         again = fetch.again(shared_deadline_ms(now_ms, fetch.params.max_wait_ms))
-        self.fetches.watch(again, _known(fetch.targets))
+        self.fetches.watch(again, fetch.keys)
         return again
 
     def read(self, params: FetchParams, targets: Sequence[FetchTarget]) -> list[PartitionRead]:
