@@ -19,6 +19,7 @@ other threads only `Broker.wakeup` and `Broker.call` are allowed. Time is passed
 **Non-obvious**
 
 - The broker never imports `kcli.client`: a client bug could otherwise hide inside the broker that tests it.
+- Most requests of idle consumers are never decoded: see `idle_fetch`. A hook of `control` on any API turns that off.
 - A connection has one request at a time. While its answer is pending the connection is muted, so the order of answers
   needs no queue, and a client that pipelines waits in its socket buffer.
 - The port is bound before the data directory is opened, but it listens only after all logs are loaded: a client never
