@@ -9,7 +9,7 @@ markers and gaps of compaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, WakeupError
@@ -139,8 +139,17 @@ class Committer:
 
     def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         if offsets and self._interval_ms is not None:
-            run_despite_wakeups(lambda: self._consumer.commit(offsets, timeout_ms=self._timeout_ms))
+            self._commit_despite_wakeups(offsets)
             self._record(offsets)
+
+    def _commit_despite_wakeups(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit again after the wakeup of a signal: the first signal must not prevent the last commit."""
+        while True:
+            try:
+                self._consumer.commit(offsets, timeout_ms=self._timeout_ms)
+            except WakeupError:
+                continue
+            return
 
     def _uncommitted(
         self, printed_offsets: dict[TopicPartition, OffsetAndMetadata]
@@ -156,13 +165,3 @@ class Committer:
             self._last_report = str(error)
             reason = str(error).removeprefix("the commit failed: ")
             self._report(f"commit failed: {reason}; records printed since the last commit may be printed again")
-
-
-def run_despite_wakeups(call: Callable[[], Any]) -> None:
-    """Run a call to its end, although signals wake it up."""
-    while True:
-        try:
-            call()
-        except WakeupError:
-            continue
-        return

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.cli import exit_status
-from kcli.cli.consume.committer import Committer, run_despite_wakeups
+from kcli.cli.consume.committer import Committer
 from kcli.cli.consume.coverage_report import member_items, member_table, partitions_text, reset_text
 from kcli.cli.consume.range_session import FollowReports, reporter, unreadable
 from kcli.cli.consume.read_loop import Interrupt, PrintedRecords, Sink, complete_document, print_records
 from kcli.consumer.coverage import StopReason
-from kcli.errors import KcliError, TimeoutExpired, WakeupError
+from kcli.errors import KcliError, TimeoutExpired
 
 if TYPE_CHECKING:
     from kcli.cli.consume.range_session import PrintOptions
@@ -81,9 +81,7 @@ def print_as_member(
         finally:
             source.save_positions()
             source.closing = True
-            with suppress(WakeupError):  # of a signal, if no poll has raised it: it must not interrupt the leaving
-                client.poll(timeout_ms=0)
-            run_despite_wakeups(lambda: consumer.close(timeout_ms=leave_ms))
+            consumer.close(timeout_ms=leave_ms)  # no wakeup interrupts it
             if is_known:
                 _report_result(env, options, source, committer, printed, env.clock.now_ms() - started_ms)
     env.interrupted = interrupt.requested

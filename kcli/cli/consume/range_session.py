@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.cli import exit_status
@@ -20,7 +19,6 @@ from kcli.cli.consume.read_loop import (
 )
 from kcli.cli.output.progress import Progress
 from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason, is_bounded
-from kcli.errors import WakeupError
 
 if TYPE_CHECKING:
     from kcli.cli.consume.filters import Filters
@@ -80,8 +78,7 @@ def print_ranges(
             stop = _print_ranges(env, client, reader, options, printed, partitions, sink, distance)
     finally:
         failing = reader.retry_states()
-        with suppress(WakeupError):  # of Ctrl-C, if no poll has raised it
-            reader.close()
+        reader.close()
     partitions.report()
     coverage = ReadCoverage.of(reader.coverage(), stop, printed.first_unprinted)
     if with_table:

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,21 +43,6 @@ from tests.cli.fake import FakeEnvironment
 
 AB = records({P0: values(b"a", b"b")})
 CDE = records({P0: values(b"c", at=2), P1: values(b"d", b"e")})
-
-
-class Woken:
-    """The client of a session: `wakeup` makes the next poll raise."""
-
-    def __init__(self) -> None:
-        self.woken = False
-
-    def wakeup(self) -> None:
-        self.woken = True
-
-    def poll(self, timeout_ms: float) -> None:
-        if self.woken:
-            self.woken = False
-            raise WakeupError("woken")
 
 
 class FullDisk:
@@ -105,8 +91,8 @@ class Run:
         self.status: int | None = None
         self.error: BaseException | None = None
         try:
-            self.client = Woken()
-            self.status = print_as_member(self.env, self.client, self.consumer, manner, plan)  # type: ignore[arg-type]
+            client = SimpleNamespace(wakeup=lambda: None)
+            self.status = print_as_member(self.env, client, self.consumer, manner, plan)  # type: ignore[arg-type]
         except (Exception, KeyboardInterrupt) as error:
             self.error = error
         self.out, self.err = self.env.result(0)[1:]
@@ -140,17 +126,6 @@ def test_other_stop_signals_are_like_ctrl_c(number: signal.Signals) -> None:
 
     run = Run([assigned(0, P0), AB, signalled], interrupts=False)
     assert (run.status, run.committed) == (130, {P0: 2})
-
-
-def test_a_wakeup_that_no_poll_has_raised_does_not_interrupt_leaving() -> None:
-    """Ctrl-C while records are written, with nothing to commit: LeaveGroup must be sent."""
-
-    def signalled(consumer: FakeConsumer) -> Any:
-        os.kill(os.getpid(), signal.SIGINT)
-        return {}
-
-    run = Run([assigned(0, P0), AB, signalled], commit=False, interrupts=False)
-    assert (run.status, run.consumer.closed, run.client.woken) == (130, [30_000.0], False)
 
 
 def test_a_signal_sent_twice_at_once_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
