@@ -212,9 +212,22 @@ def fan_out_changes(
     errors: dict[K, KcliError] = {}
     unanswered: dict[K, KcliError] = {}
     looks: dict[K, KcliError | None] = {}  # None: a look has shown that the change was not made so far
+    unsent: dict[K, KcliError] = {}  # errors of the search for the node: no request was sent for it
 
     def locate_again(keys: Sequence[K], failures: Mapping[K, KcliError], until_ms: float) -> Located[K]:
-        return locate(keys, failures or {key: errors[key] for key in keys if key in errors}, until_ms)
+        located = locate(keys, failures or {key: errors[key] for key in keys if key in errors}, until_ms)
+        unsent.update(located.absent)
+        unsent.update(located.unavailable)
+        return located
+
+    def read_again(response: R, keys: Sequence[K]) -> Iterator[tuple[K, T | KcliError]]:
+        for key, outcome in read(response, keys):
+            if isinstance(outcome, KcliError) and _may_be_done(outcome):
+                unanswered[key] = outcome
+            yield key, outcome
+
+    def may_be_done(key: K, error: KcliError) -> bool:
+        return _may_be_done(error) and unsent.get(key) is not error
 
     for attempt in client.attempts(deadline_ms) if pending else ():
         try:
@@ -223,7 +236,7 @@ def fan_out_changes(
                 pending,
                 locate_again,
                 build,
-                read,
+                read_again,
                 half_deadline(client, deadline_ms),
                 retry=retry,
                 min_version=min_version,
@@ -234,15 +247,16 @@ def fan_out_changes(
             if attempt == 0 or isinstance(error, WakeupError):
                 raise
             step = Results(errors=dict.fromkeys(pending, error))
+            unsent |= step.errors
         results.values.update(step.values)
         errors = step.errors
-        unanswered |= {key: error for key, error in errors.items() if _may_be_done(error)}
+        unanswered |= {key: error for key, error in errors.items() if may_be_done(key, error)}
         doubtful = [key for key in errors if key in unanswered]
         seen = _confirmed(confirm, doubtful, half_deadline(client, deadline_ms)) if doubtful else Results()
         results.values.update(seen.values)
         looks |= {key: seen.errors.get(key) for key in doubtful if key not in looks or looks[key] is not None}
         errors = {key: error for key, error in errors.items() if key not in seen.values}
-        pending = [key for key, error in errors.items() if _may_be_done(error) or retry(error)]
+        pending = [key for key, error in errors.items() if may_be_done(key, error) or retry(error)]
         results.errors.update({key: error for key, error in errors.items() if key not in pending})
         if not pending:
             break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,9 @@ from kcli.admin.offsets.commits import batches, delete_offsets
 from kcli.admin.offsets.offset_plan import Plan, Row, make_plan
 from kcli.admin.offsets.snapshots import Snapshot, SnapshotError, SnapshotStore
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, OutcomeUnknown, Refused, TimeoutExpired
+from kcli.errors import BrokerError, IncompleteResponse, KcliError, OutcomeUnknown, Refused, TimeoutExpired
+from kcli.network.memory import MemoryPeer
+from kcli.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from kcli.protocol.registry import ApiKey
 from kcli.structs import Node, OffsetAndMetadata, TopicPartition
 from tests.admin.groups.group_cluster import CONSUMER, partitions
@@ -303,6 +306,48 @@ def test_a_request_that_was_not_sent_has_failed_for_certain(store: SnapshotStore
         applied = apply_plan(client, plan_of(move("g", T0)), store, 10_000, on_snapshot=unreachable)
     assert isinstance(applied.results["g", T0], TimeoutExpired)
     assert cluster.writes == 0
+
+
+def find_no_coordinator(cluster: OffsetCluster, *, is_complete: bool = True) -> None:
+    """Let no later FindCoordinator succeed: COORDINATOR_NOT_AVAILABLE, or responses without the group."""
+
+    def respond(_peer: MemoryPeer, request: Any, _version: int) -> FindCoordinatorResponse:
+        keys = request.coordinator_keys if is_complete else []
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        found = [Coordinator(key=key, node_id=-1, port=-1, error_code=code) for key in keys]
+        return FindCoordinatorResponse(coordinators=found)
+
+    cluster.answers[ApiKey.FIND_COORDINATOR] = respond
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_a_group_whose_coordinator_is_not_found_has_failed_for_certain(
+    store: SnapshotStore, *, is_complete: bool
+) -> None:
+    """No commit was sent, whatever the response to FindCoordinator was."""
+    cluster = cluster_of("g")
+    with cluster.client() as client:
+        applied = apply_plan(
+            client,
+            plan_of(move("g", T0)),
+            store,
+            10_000,
+            on_snapshot=lambda _: find_no_coordinator(cluster, is_complete=is_complete),
+        )
+    assert type(applied.results["g", T0]) is (BrokerError if is_complete else IncompleteResponse)
+    assert cluster.writes == 0
+    assert cluster.clock.now_ms() == 10_000
+
+
+def test_a_write_without_confirmation_is_unknown_although_the_coordinator_is_not_found_again(
+    store: SnapshotStore,
+) -> None:
+    cluster = cluster_of("g")
+    cluster.last_fault = int(ErrorCode.REQUEST_TIMED_OUT)
+    cluster.before_write = lambda: find_no_coordinator(cluster)
+    (error,) = apply(cluster, plan_of(move("g", T0)), store).errors.values()
+    assert isinstance(error, OutcomeUnknown)
+    assert "REQUEST_TIMED_OUT" in str(error)
 
 
 def test_a_commit_that_is_too_large_is_halved_until_it_fits(
