@@ -113,8 +113,12 @@ class BrokerError(KcliError):
     """A broker responded with an error code.
 
     `code` is an `ErrorCode`; UNKNOWN_SERVER_ERROR for a number that is newer than the table. Evidence: api, node,
-    group, topic, partition, as far as they apply.
+    group, topic, partition, as far as they apply. For TOPIC_AUTHORIZATION_FAILED it is a TopicAuthorizationError.
     """
+
+    def __new__(cls, code: int = ErrorCode.UNKNOWN_SERVER_ERROR, *_: Any, **__: Any) -> BrokerError:
+        is_refusal = cls is BrokerError and code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return super().__new__(TopicAuthorizationError if is_refusal else cls)
 
     def __init__(self, code: int, message: str | None = None, **evidence: Any) -> None:
         self.code = ErrorCode.of(code)
@@ -134,13 +138,20 @@ class BrokerError(KcliError):
 class TopicAuthorizationError(BrokerError):
     """The client must not read, write or describe some topics: TOPIC_AUTHORIZATION_FAILED.
 
-    `topics` are the names of all topics that the broker refused, empty if it does not name them.
+    `BrokerError(code)` of that code makes one, as OSError makes a FileNotFoundError.
     """
 
-    def __init__(self, topics: Iterable[str], message: str | None = None, **evidence: Any) -> None:
-        self.topics = frozenset(topics)
-        listed = ", ".join(sorted(self.topics)) or None
-        super().__init__(ErrorCode.TOPIC_AUTHORIZATION_FAILED, message, **evidence, topics=listed)
+    @property
+    def topics(self) -> frozenset[str]:
+        """The names of the refused topics, empty if the error does not name them."""
+        named = next((self.evidence[key] for key in ("topics", "topic", "resource") if self.evidence.get(key)), None)
+        return frozenset(named.split(", ") if named else ())
+
+    @classmethod
+    def of(cls, topics: Iterable[str], **evidence: Any) -> TopicAuthorizationError:
+        """Return the error for all topics that were refused."""
+        listed = ", ".join(sorted(set(topics))) or None
+        return cls(ErrorCode.TOPIC_AUTHORIZATION_FAILED, **evidence, topics=listed)
 
 
 # Records and offsets

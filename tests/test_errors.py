@@ -8,9 +8,17 @@ import pytest
 
 from kcli import errors
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, DisconnectedError, IncompleteResponse, KcliError, TimeoutExpired
+from kcli.errors import (
+    BrokerError,
+    DisconnectedError,
+    IncompleteResponse,
+    KcliError,
+    TimeoutExpired,
+    TopicAuthorizationError,
+)
 
 ALL = [cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, KcliError)]
+CODES = {BrokerError: 3, TopicAuthorizationError: 29}
 
 
 def test_evidence_follows_the_message_without_absent_values() -> None:
@@ -21,7 +29,8 @@ def test_evidence_follows_the_message_without_absent_values() -> None:
 
 @pytest.mark.parametrize("cls", ALL)
 def test_every_error_pickles_with_its_evidence(cls: type[KcliError]) -> None:
-    error = cls(3, group="g") if cls is BrokerError else cls("the offset is out of range", topic="t", partition=0)  # type: ignore[arg-type]
+    subject: object = CODES.get(cls, "the offset is out of range")
+    error = cls(subject, topic="t", partition=0)  # type: ignore[arg-type]
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is cls
     assert (str(copy), copy.evidence, copy.retriable) == (str(error), error.evidence, error.retriable)
@@ -33,6 +42,20 @@ def test_a_broker_error_is_retriable_as_its_code() -> None:
     assert str(refused) == "TOPIC_AUTHORIZATION_FAILED: not for you (topic=t)"
     assert refused.detail == "not for you"
     assert BrokerError(9999).code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_a_broker_error_of_a_refused_topic_has_a_class_of_its_own() -> None:
+    """Producer and Admin make it with `topic`, consumers with `topics`; the text is the same as of a BrokerError."""
+    one = BrokerError(29, api="Produce", topic="t", partition=0)
+    assert isinstance(one, TopicAuthorizationError)
+    assert (one.code, one.topics) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, {"t"})
+    reason = ErrorCode.TOPIC_AUTHORIZATION_FAILED.text
+    assert str(one) == f"TOPIC_AUTHORIZATION_FAILED: {reason} (api=Produce, topic=t, partition=0)"
+    some = TopicAuthorizationError.of(["b", "a", "b"], api="Fetch")
+    assert (some.topics, str(some)) == ({"a", "b"}, f"TOPIC_AUTHORIZATION_FAILED: {reason} (api=Fetch, topics=a, b)")
+    assert BrokerError(29, resource="t").topics == {"t"}  # type: ignore[attr-defined]  # of DescribeConfigs
+    assert BrokerError(29, "the topic is secret").topics == frozenset()  # type: ignore[attr-defined]
+    assert type(BrokerError(30, topic="t")) is BrokerError
 
 
 def test_lost_connections_and_timeouts_are_retriable() -> None:

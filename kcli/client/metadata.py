@@ -167,7 +167,7 @@ class Metadata:
         where: dict[str, Any] = {"api": "Metadata", "topic": tp.topic, "partition": tp.partition}
         if topic is not None and topic.error:
             if topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                return TopicAuthorizationError([tp.topic], api="Metadata")
+                return TopicAuthorizationError.of([tp.topic], api="Metadata")
             return BrokerError(topic.error, **where)
         if topic is not None and tp.partition not in topic.partitions:
             return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, **where)

@@ -232,7 +232,7 @@ class Consumer:
         known = self._client.topics_metadata(names, self._deadline_ms(None)).topics
         refused = [name for name in names if known[name].error == ErrorCode.TOPIC_AUTHORIZATION_FAILED]
         if refused:
-            raise TopicAuthorizationError(refused, api="Metadata")
+            raise TopicAuthorizationError.of(refused, api="Metadata")
         for name in names:
             if known[name].error:
                 raise BrokerError(known[name].error, api="Metadata", topic=name)
@@ -501,7 +501,7 @@ class Consumer:
         refused = {failure.tp.topic for failure in failures if _is_refused(failure.error)}
         if refused:
             apis = {failure.error.evidence.get("api") for failure in failures if _is_refused(failure.error)}
-            raise TopicAuthorizationError(refused, api=apis.pop() if len(apis) == 1 else None)
+            raise TopicAuthorizationError.of(refused, api=apis.pop() if len(apis) == 1 else None)
         lost = {str(it.tp): it.offset for it in sorted(failures) if isinstance(it.error, OffsetOutOfRange)}
         if lost:
             raise OffsetOutOfRange("the position is out of range, and auto.offset.reset is none", **lost)

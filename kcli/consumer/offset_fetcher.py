@@ -331,7 +331,7 @@ def _checked(
     errors = [it for it in results.values() if isinstance(it, BrokerError)]
     refused = {tp.topic for tp, it in results.items() if isinstance(it, BrokerError) and it.code == _REFUSED}
     if refused:
-        raise TopicAuthorizationError(refused, api="OffsetFetch", group=group)
+        raise TopicAuthorizationError.of(refused, api="OffsetFetch", group=group)
     for error in errors:
         raise error
     return {tp: it for tp, it in results.items() if not isinstance(it, BrokerError)}

@@ -110,7 +110,7 @@ def error_of(refusal: Refusal, group: str, *, is_member: bool, has_moved_on: boo
     if reaction in (Reaction.GONE, Reaction.STALE):
         return CommitFailed(_GONE if is_member else _NOT_OURS, group=group, code=code.name)
     if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        return TopicAuthorizationError((tp.topic for tp in refusal.partitions), api="OffsetCommit", group=group)
+        return TopicAuthorizationError.of((tp.topic for tp in refusal.partitions), api="OffsetCommit", group=group)
     if code == ErrorCode.GROUP_AUTHORIZATION_FAILED or reaction in (Reaction.FIND, Reaction.FENCED):
         return BrokerError(code, api="OffsetCommit", group=group)
     return BrokerError(code, api="OffsetCommit", group=group, partitions=_few(refusal.partitions))

@@ -90,7 +90,7 @@ class GroupTopics:
             topics = (cluster.topics.get(name) for name in sorted(self._subscription.topics))
             refused = [topic.name for topic in topics if topic is not None and topic.error == code]
             if refused and code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                raise TopicAuthorizationError(refused, api="Metadata")
+                raise TopicAuthorizationError.of(refused, api="Metadata")
             if refused:
                 raise BrokerError(code, api="Metadata", topics=", ".join(refused))
 
