@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from kcli.client.requests import Confirm, Results, fan_out, fan_out_changes, half_deadline
 from kcli.client.routing import locate_controller
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, IncompleteResponse, KcliError, Refused, UnsupportedVersion
+from kcli.errors import BrokerError, IncompleteResponse, KcliError, Refused, UnsupportedVersion, WakeupError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -286,6 +286,7 @@ def plan_topic_deletion(
     """
     names = list(dict.fromkeys(names))
     described = describe_topics(client, names, deadline_ms)
+    described.errors = with_similar_topics(client, described.errors, deadline_ms)
     partitions = [TopicPartition(t.name, number) for t in described.values.values() for number in t.partitions]
     bounds = partition_bounds(client, partitions, deadline_ms)
     plan = []
@@ -337,13 +338,9 @@ def _no_topics(client: ConsumerNetworkClient, bad: Sequence[TopicInfo], deadline
     for topic in bad:
         if topic.error not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
             return BrokerError(topic.error, topic=topic.name)
-    try:
-        names = client.topics_metadata(None, deadline_ms).topics
-    except KcliError:
-        names = {}
     from kcli.text import did_you_mean
 
-    existing = [name for name, topic in names.items() if not topic.error]
+    existing = _existing_topics(client, deadline_ms)
     messages = [
         f"'{topic.name}' is not a valid topic name; use letters, digits, '.', '_' and '-'"
         if topic.error == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -351,3 +348,27 @@ def _no_topics(client: ConsumerNetworkClient, bad: Sequence[TopicInfo], deadline
         for topic in bad
     ]
     return BrokerError(bad[0].error, "; ".join(messages))
+
+
+def with_similar_topics(
+    client: ConsumerNetworkClient, errors: Mapping[str, KcliError], deadline_ms: float
+) -> dict[str, KcliError]:
+    """Return the errors of topics; that of a topic that does not exist names existing topics with similar names."""
+    from kcli.text import did_you_mean
+
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    absent = [name for name, error in errors.items() if isinstance(error, BrokerError) and error.code == code]
+    existing = _existing_topics(client, deadline_ms) if absent else []
+    hints = {name: hint for name in absent if (hint := did_you_mean(name, existing))}
+    return {**errors, **{name: BrokerError(code, f"there is no topic {name}{hint}") for name, hint in hints.items()}}
+
+
+def _existing_topics(client: ConsumerNetworkClient, deadline_ms: float) -> list[str]:
+    """Return the names of all topics; none if they cannot be listed."""
+    try:
+        topics = client.topics_metadata(None, deadline_ms).topics
+    except WakeupError:
+        raise
+    except KcliError:
+        return []
+    return [name for name, topic in topics.items() if not topic.error]

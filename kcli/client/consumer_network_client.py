@@ -465,7 +465,7 @@ class ConsumerNetworkClient:
     def _raise_if_woken(self) -> None:
         if self._is_woken:
             self._woken = False
-            raise WakeupError("another thread interrupted the poll")
+            raise WakeupError("the wait was interrupted by wakeup")
 
 
 def _disconnected(entry: Unsent, reason: str) -> DisconnectedError:

@@ -78,7 +78,12 @@ ERRORS = [
     (
         "topic describe ordres",
         3,
-        "kcli: UNKNOWN_TOPIC_OR_PARTITION: the broker has no such topic or partition (topic=ordres)",
+        "kcli: UNKNOWN_TOPIC_OR_PARTITION: there is no topic ordres (did you mean orders?)",
+    ),
+    (
+        "topic delete ordres --execute",
+        3,
+        "kcli: UNKNOWN_TOPIC_OR_PARTITION: there is no topic ordres (did you mean orders?)\nnothing was deleted",
     ),
     (
         "topic describe 'or ders'",

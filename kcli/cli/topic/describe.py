@@ -40,7 +40,7 @@ def run(
     the partitions.
     """
     from kcli.admin.configs import TOPIC, describe_configs
-    from kcli.admin.topics import describe_topics, partition_bounds
+    from kcli.admin.topics import describe_topics, partition_bounds, with_similar_topics
     from kcli.client.requests import Results
     from kcli.structs import TopicPartition
 
@@ -50,6 +50,7 @@ def run(
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
         found = describe_topics(client, names, deadline_ms)
+        found.errors = with_similar_topics(client, found.errors, deadline_ms)
         if offsets:
             partitions = [TopicPartition(t.name, number) for t in found.values.values() for number in t.partitions]
             bounds = partition_bounds(client, partitions, deadline_ms)
