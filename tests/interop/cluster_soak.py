@@ -302,12 +302,12 @@ class Soak:
         self._until(is_printed, "a record of each reader")
 
     def until_idle(self) -> None:
-        """Wait until each reader has printed nothing for a window of the judge of idle readers."""
+        """Wait until each reader has printed nothing for a window of the judge, who omits those that never printed."""
         first = {reader.name: len(reader.samples[-1]) for reader in self.readers}
 
         def is_idle() -> bool:
             self._check_readers()
-            recent = [reader.samples[-1][first[reader.name] :] for reader in self.readers]
+            recent = [reader.samples[-1][first[reader.name] :] for reader in self.readers if reader.runs()[-1].lines]
             return all(waiting_of(samples, warm_up_s=0).seconds > WINDOW_S for samples in recent)
 
         self._until(is_idle, "idle readers")
