@@ -227,8 +227,12 @@ class NetworkClient:
         if node.last_error is None and node.state == CONNECTING:
             return f"no connection after {waited_ms:.0f} ms"
         if node.last_error is None and node.state == CHECKING_API_VERSIONS:
-            return f"connected, but no response for {waited_ms:.0f} ms: is it a Kafka broker's plaintext listener?"
+            return f"connected, but no response for {waited_ms:.0f} ms{self._listener_hint()}"
         return node.last_error
+
+    def _listener_hint(self) -> str:
+        """Return the usual reason of a silent address; nothing if a broker has described the cluster before."""
+        return ": is it a Kafka broker's plaintext listener?" if self.metadata.cluster.cluster_id is None else ""
 
     # Requests
 
@@ -355,7 +359,7 @@ class NetworkClient:
         """End a connection. `intended`: the client ends it and the node works, so the next attempt has no backoff."""
         state = self._states.of(node_id).state
         if state == CHECKING_API_VERSIONS and reason.startswith(("closed by", "connection reset")):
-            reason += " before it sent its versions: is it a Kafka broker's plaintext listener?"
+            reason += f" before it sent its versions{self._listener_hint()}"
         was_ready = self._states.is_ready(node_id)
         if was_ready:
             self.metrics.closed(now_ms)

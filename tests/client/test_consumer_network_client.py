@@ -241,6 +241,22 @@ def test_the_error_distinguishes_a_server_without_response_from_an_unreachable_o
         assert f"no broker answered at a:9092: {sentence}" in str(error)
 
 
+def test_a_broker_that_has_answered_before_is_not_suspected_of_another_listener() -> None:
+    hint = "is it a Kafka broker's plaintext listener?"
+    cluster = FakeCluster("a:9092")
+    del cluster.answers[ApiKey.API_VERSIONS]
+    assert hint in str(failure_of(partial(cluster.connect("a:9092").ensure_fresh_metadata, 2_000)))
+    cluster = FakeCluster("a:9092")
+    client = cluster.connect("a:9092")
+    node = client.ensure_fresh_metadata(1_000).nodes[1]
+    del cluster.answers[ApiKey.API_VERSIONS]
+    client.disconnect(node)
+    client.poll(until=client.send(node, ListGroupsRequest()), timeout_ms=1_000)
+    message = str(client.timed_out("ListGroups", node))
+    assert "connected, but no response for " in message
+    assert hint not in message
+
+
 def test_the_error_names_an_unreachable_advertised_address() -> None:
     cluster = FakeCluster("kafka-1:9092")
     cluster.hosts = {"localhost": ["127.0.0.1"], "kafka-1": []}

@@ -96,7 +96,7 @@ def test_throughput_from_batch_headers(here: Run, known_topic: KnownTopic) -> No
         newest = max(it.timestamp_ms for it in batch)
         for place, more in enumerate((len(batch), batch_size(batch, base), 1)):
             expected[iso(newest - newest % TEN_MINUTES), partition][place] += more
-    result = here("throughput", "--window", "10m", "--by", "partition", "--option", "json")
+    result = here("throughput", "--window", "10m", "--by", "partition", "--output", "json")
     found = {
         (it["window"], it["partition"]): [it[name] for name in ("records", "bytes", "batches")]
         for it in rows_of(result)
@@ -129,7 +129,7 @@ def test_throughput_of_each_record_in_sliding_windows(spark: SparkSession, known
 
 def test_throughput_summary_and_threshold_by_producer(here: Run, known_topic: KnownTopic) -> None:
     result = here(
-        "throughput", "--by", "producer", "--summary", "--option", "json", "--fail-if", "peak_records_per_s>1000"
+        "throughput", "--by", "producer", "--summary", "--output", "json", "--fail-if", "peak_records_per_s>1000"
     )
     by_producer = {it["producer_id"] is None: it["records"] for it in rows_of(result)}
     batches = [batch for _, batch, _ in batches_of(known_topic)]
@@ -155,7 +155,7 @@ def test_hot_keys(here: Run, known_topic: KnownTopic) -> None:
         (key.decode(), amount, round(amount / total, 4), len({it.partition for it in seen if it.key == key}))
         for key, amount in sorted(amounts.items(), key=lambda it: (-it[1], it[0]))[:25]
     ]
-    result = here("skew", "--metric", "bytes", "--top", "25", "--option", "json", "--fail-if", "share>99%")
+    result = here("skew", "--metric", "bytes", "--top", "25", "--output", "json", "--fail-if", "share>99%")
     assert [(it["key"], it["bytes"], it["share"], it["partitions"]) for it in rows_of(result)] == expected
     assert f"{sum(it.key is None for it in seen)} records without one" in result.err
     assert here("skew", "--fail-if", "share>20%", "--top", "3").status == 6
@@ -248,7 +248,7 @@ def documents(known: KnownTopic) -> Iterator[tuple[Known, Any]]:
 
 def test_profile_of_json_fields(here: Run, known_topic: KnownTopic) -> None:
     objects = [(it.timestamp_ms, document) for it, document in documents(known_topic) if isinstance(document, dict)]
-    result = here("profile", "--fields", "--option", "json")
+    result = here("profile", "--fields", "--output", "json")
     rows = {row["field"]: row for row in rows_of(result)}
     assert set(rows) == {"id", "amount", "currency", "note", "note.by", "note.tags", "note.tags[]", "paid"}
     assert rows["amount"]["types"] == Counter(
