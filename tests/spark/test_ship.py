@@ -16,7 +16,15 @@ import pytest
 
 from kcli import errors
 from kcli.cli.exit_status import status_of
-from kcli.errors import BrokerError, ConfigError, DisconnectedError, KcliError, Refused, TimeoutExpired
+from kcli.errors import (
+    BrokerError,
+    ConfigError,
+    DisconnectedError,
+    KcliError,
+    Refused,
+    TimeoutExpired,
+    TopicAuthorizationError,
+)
 from kcli.spark.inline_source import carrying
 from kcli.spark.loss import DataLoss
 from kcli.spark.session import close_session, lean_home
@@ -95,7 +103,7 @@ def test_an_inline_source_and_its_reader_work_without_kcli(tmp_path: Path) -> No
         ),
         (
             "Traceback:\nkcli.errors.BrokerError: TOPIC_AUTHORIZATION_FAILED: not you (topic=t)\n",
-            BrokerError,
+            TopicAuthorizationError,
             "TOPIC_AUTHORIZATION_FAILED: not you (topic=t)",
         ),
         ("Traceback\nkcli.errors.TimeoutExpired: nothing came\n\tat org.apache", TimeoutExpired, "nothing came"),
@@ -113,7 +121,7 @@ def test_an_inline_source_and_its_reader_work_without_kcli(tmp_path: Path) -> No
         ),
         (
             "Traceback:\nkcli.errors.TopicAuthorizationError: TOPIC_AUTHORIZATION_FAILED: no (topics=a)\n",
-            BrokerError,
+            TopicAuthorizationError,
             "TOPIC_AUTHORIZATION_FAILED: no (topics=a)",
         ),
         ("Traceback:\nkcli.errors.BrokerError: NOT_KNOWN_YET: new\n", SparkFailed, "NOT_KNOWN_YET: new"),
