@@ -47,6 +47,18 @@ def address_in(out: str) -> tuple[str, int]:
     return found[1], int(found[2])
 
 
+def without_numbers(text: str) -> str:
+    return re.sub(r" +", " ", re.sub(r"\d+", "0", text))
+
+
+def test_the_example_in_the_readme_is_output_of_the_demo(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = readme.split("```console\n")[1].split("\n```")[0]
+    out, _ = demo(tmp_path)
+    for block in example.split("\n\n"):
+        assert f"{without_numbers(block)}\n" in without_numbers(out)
+
+
 def test_the_demo_prints_each_steps_output_and_leaves_nothing(tmp_path: Path) -> None:
     slow = slowness()
     out, took_s = demo(tmp_path)
