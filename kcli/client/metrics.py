@@ -181,22 +181,17 @@ class ClientMetrics:
         sent, received, latency = self._all.sent, self._all.received, self._all.latency
         totals = {
             "connection-count": float(self.connections),
-            "connection-creation-total": float(self._opened.count),
-            "connection-creation-rate": self._opened.rate(now_ms),
-            "connection-close-total": float(self._closed.count),
-            "connection-close-rate": self._closed.rate(now_ms),
-            "request-size-avg": sent.average(now_ms),
-            "request-size-max": sent.maximum(now_ms),
-            "request-latency-avg": latency.average(now_ms),
-            "request-latency-max": latency.maximum(now_ms),
+            **counts("connection-creation", self._opened, now_ms),
+            **counts("connection-close", self._closed, now_ms),
+            **statistics("request-size", sent, now_ms),
+            **statistics("request-latency", latency, now_ms),
             "throttle-time-total": self.throttle_ms,
         }
         result = {f"{kind}-metrics": totals | _traffic(sent, received, now_ms)}
         for node_id, node in sorted(self._nodes.items()):
             result[f"{kind}-node-metrics,node-id=node-{node_id}"] = {
                 **_traffic(node.sent, node.received, now_ms),
-                "request-latency-avg": node.latency.average(now_ms),
-                "request-latency-max": node.latency.maximum(now_ms),
+                **statistics("request-latency", node.latency, now_ms),
             }
         return result
 
@@ -222,15 +217,21 @@ def _at(sensors: dict[str, Sensor], name: str) -> Sensor:
 
 def _traffic(sent: Sensor, received: Sensor, now_ms: float) -> dict[str, float]:
     return {
-        "request-total": float(sent.count),
-        "request-rate": sent.rate(now_ms),
-        "response-total": float(received.count),
-        "response-rate": received.rate(now_ms),
-        "outgoing-byte-total": sent.total,
-        "outgoing-byte-rate": sent.total_rate(now_ms),
-        "incoming-byte-total": received.total,
-        "incoming-byte-rate": received.total_rate(now_ms),
+        **counts("request", sent, now_ms),
+        **counts("response", received, now_ms),
+        **sums("outgoing-byte", sent, now_ms),
+        **sums("incoming-byte", received, now_ms),
     }
+
+
+def counts(prefix: str, sensor: Sensor, now_ms: float) -> dict[str, float]:
+    """Return `PREFIX-total` and `PREFIX-rate` of the number of values."""
+    return {f"{prefix}-total": float(sensor.count), f"{prefix}-rate": sensor.rate(now_ms)}
+
+
+def sums(prefix: str, sensor: Sensor, now_ms: float) -> dict[str, float]:
+    """Return `PREFIX-total` and `PREFIX-rate` of the sum of the values."""
+    return {f"{prefix}-total": sensor.total, f"{prefix}-rate": sensor.total_rate(now_ms)}
 
 
 def statistics(prefix: str, sensor: Sensor, now_ms: float) -> dict[str, float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from kcli.client.metrics import REBALANCES, RECORD_BYTES, RECORDS, MetricGroups, Sensor, statistics
+from kcli.client.metrics import REBALANCES, RECORD_BYTES, RECORDS, MetricGroups, counts, statistics, sums
 
 if TYPE_CHECKING:
     from kcli.client.metrics import ClientMetrics
@@ -42,15 +42,12 @@ def fetch_metrics(
         if values:
             partitions[f"{_FETCHES},topic={tp.topic},partition={tp.partition}"] = values
     fetches = {
-        "fetch-total": float(latency.count),
-        "fetch-rate": latency.rate(now_ms),
+        **counts("fetch", latency, now_ms),
         **statistics("fetch-latency", latency, now_ms),
         **statistics("fetch-size", size, now_ms),
         **statistics("fetch-throttle-time", metrics.throttle("Fetch"), now_ms),
-        "bytes-consumed-total": size.total,
-        "bytes-consumed-rate": size.total_rate(now_ms),
-        "records-consumed-total": records.total,
-        "records-consumed-rate": records.total_rate(now_ms),
+        **sums("bytes-consumed", size, now_ms),
+        **sums("records-consumed", records, now_ms),
         "records-per-request-avg": records.average(now_ms),
         "records-lag-max": largest_lag,
         "records-lead-min": smallest_lead,
@@ -67,21 +64,17 @@ def group_metrics(metrics: ClientMetrics, assigned: int, now_ms: float) -> Metri
     return {
         _COORDINATOR: {
             "assigned-partitions": float(assigned),
-            **_calls("commit", commit, now_ms),
+            **counts("commit", commit, now_ms),
             **statistics("commit-latency", commit, now_ms),
-            **_calls("heartbeat", heartbeat, now_ms),
+            **counts("heartbeat", heartbeat, now_ms),
             "heartbeat-response-time-max": heartbeat.maximum(now_ms),
             "last-heartbeat-seconds-ago": heartbeat.seconds_ago(now_ms),
-            **_calls("join", join, now_ms),
+            **counts("join", join, now_ms),
             **statistics("join-time", join, now_ms),
-            **_calls("sync", sync, now_ms),
+            **counts("sync", sync, now_ms),
             **statistics("sync-time", sync, now_ms),
             "rebalance-total": float(rebalances.count),
             "rebalance-rate-per-hour": rebalances.rate(now_ms) * 3600,
             "last-rebalance-seconds-ago": rebalances.seconds_ago(now_ms),
         }
     }
-
-
-def _calls(name: str, sensor: Sensor, now_ms: float) -> dict[str, float]:
-    return {f"{name}-total": float(sensor.count), f"{name}-rate": sensor.rate(now_ms)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from kcli.client.metrics import statistics
+from kcli.client.metrics import statistics, sums
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, DisconnectedError, IncompleteResponse, KcliError, TimeoutExpired
 from kcli.producer.batches import Identity, ProducerBatch
@@ -161,8 +161,7 @@ class Sender:
             **statistics("produce-throttle-time", metrics.throttle("Produce"), now_ms),
         }
         for name in (_SENT, _RETRIED, _FAILED):
-            result[f"{name}-total"] = metrics.sensor(name).total
-            result[f"{name}-rate"] = metrics.sensor(name).total_rate(now_ms)
+            result |= sums(name, metrics.sensor(name), now_ms)
         return result
 
     def _request(self, batches: list[ProducerBatch]) -> ProduceRequest:
