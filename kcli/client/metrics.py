@@ -87,7 +87,10 @@ class _Window:
 
 
 def _elapsed_s(windows: list[_Window], now_ms: float) -> float:
-    """The time that a rate refers to; at least one window, so that a first value is no peak (Java adds it as well)."""
+    """Return the seconds that a rate refers to. If they are less than one window, the length of a window is added.
+
+    Otherwise the first value would give a very high rate. Java adds it too.
+    """
     elapsed_ms = now_ms - windows[0].start_ms if windows else 0.0
     return (elapsed_ms if elapsed_ms >= _WINDOW_MS else elapsed_ms + _WINDOW_MS) / 1000
 
