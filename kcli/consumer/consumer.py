@@ -498,10 +498,11 @@ class Consumer:
     def _raise_failures(self) -> None:
         failures = [failure for failure in self._failures.values() if self._is_current(failure)]
         self._failures.clear()
-        refused = {failure.tp.topic for failure in failures if _is_refused(failure.error)}
+        refused = [failure for failure in failures if isinstance(failure.error, TopicAuthorizationError)]
         if refused:
-            apis = {failure.error.evidence.get("api") for failure in failures if _is_refused(failure.error)}
-            raise TopicAuthorizationError.of(refused, api=apis.pop() if len(apis) == 1 else None)
+            apis = {failure.error.evidence.get("api") for failure in refused}
+            api = apis.pop() if len(apis) == 1 else None
+            raise TopicAuthorizationError.of((failure.tp.topic for failure in refused), api=api)
         lost = {str(it.tp): it.offset for it in sorted(failures) if isinstance(it.error, OffsetOutOfRange)}
         if lost:
             raise OffsetOutOfRange("the position is out of range, and auto.offset.reset is none", **lost)
@@ -636,7 +637,3 @@ def _with_own_client_id(config: ConsumerConfig) -> ConsumerConfig:
     if "client.id" in config.given or (number := next(_numbers)) == 1:
         return config
     return config.with_properties({"client.id": f"{config.client_id}-{number}"})
-
-
-def _is_refused(error: KcliError) -> bool:
-    return isinstance(error, BrokerError) and error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -291,7 +291,6 @@ class OffsetFetcher:
 
 # The newest version for a single group, and the first with require_stable.
 NEWEST_VERSION = 7
-_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def fetch_committed(
@@ -329,7 +328,7 @@ def _checked(
     results: dict[TopicPartition, OffsetAndMetadata | BrokerError | None], group: str
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     errors = [it for it in results.values() if isinstance(it, BrokerError)]
-    refused = {tp.topic for tp, it in results.items() if isinstance(it, BrokerError) and it.code == _REFUSED}
+    refused = {tp.topic for tp, it in results.items() if isinstance(it, TopicAuthorizationError)}
     if refused:
         raise TopicAuthorizationError.of(refused, api="OffsetFetch", group=group)
     for error in errors:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kcli.consumer.group.leadership import topic_snapshot
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, TopicAuthorizationError
+from kcli.errors import BrokerError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -89,8 +89,6 @@ class GroupTopics:
         for code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION):
             topics = (cluster.topics.get(name) for name in sorted(self._subscription.topics))
             refused = [topic.name for topic in topics if topic is not None and topic.error == code]
-            if refused and code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                raise TopicAuthorizationError.of(refused, api="Metadata")
             if refused:
                 raise BrokerError(code, api="Metadata", topics=", ".join(refused))
 
