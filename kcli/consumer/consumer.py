@@ -402,13 +402,11 @@ class Consumer:
     def _is_at_end(self, ends: dict[TopicPartition, int]) -> bool:
         """True if every assigned partition is read to its end. Add the end offsets of new partitions to `ends`."""
         membership, subscription = self.membership, self.subscription
-        is_member = (
-            self._is_subscribed() and membership is not None and membership.state == "stable" and membership.is_stable()
-        )
-        if self._is_subscribed() and not is_member:
-            return False
-        if is_member and membership is not None and membership.may_get_first_partitions(self._client.clock.now_ms()):
-            return False
+        if self._is_subscribed():
+            if membership is None or membership.state != "stable" or not membership.is_stable():
+                return False
+            if membership.may_get_first_partitions(self._client.clock.now_ms()):
+                return False
         new = [tp for tp in subscription.partitions() if tp not in ends]
         if new:
             ends.update(self.end_offsets(new))
