@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kcli.errors import KcliError
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError
 from kcli.structs import Node, TopicPartition
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
@@ -62,3 +63,8 @@ class Group(NamedTuple):
         names = {topic for member in self.members for topic in member.topics}
         names.update(tp.topic for member in self.members for tp in member.owned)
         return tuple(sorted(names))
+
+
+def is_absent(error: KcliError) -> bool:
+    """True for the error of a group that does not exist."""
+    return isinstance(error, BrokerError) and error.code == ErrorCode.GROUP_ID_NOT_FOUND

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.admin.groups.group import is_absent
 from kcli.admin.groups.lag import PartitionLag, total_lag
 from kcli.conditions import Amount, Condition, Facts, Kind, parse_condition
-from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, KcliError, WakeupError
+from kcli.errors import ConfigError, KcliError, WakeupError
 
 if TYPE_CHECKING:
     from kcli.admin.groups.group import Group
@@ -143,7 +143,7 @@ class GroupWait:
 
     def observe_error(self, error: KcliError) -> WaitStep:
         """Take a failed observation; raise the error again if another attempt cannot help."""
-        if not isinstance(error, BrokerError) or error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+        if not is_absent(error):
             if error.retriable:
                 return WaitStep(False, str(error))
             raise error

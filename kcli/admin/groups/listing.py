@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.admin.groups.group import CLASSIC, CONSUMER, SHARE, STREAMS
+from kcli.admin.groups.group import CLASSIC, CONSUMER, SHARE, STREAMS, is_absent
 from kcli.client.requests import Results, ask_nodes, half_deadline
 from kcli.client.routing import Coordinators, all_brokers
 from kcli.error_codes import ErrorCode
@@ -127,7 +127,7 @@ def with_suggestions(
 ) -> dict[str, KcliError]:
     """Return the errors of groups; that of a group that does not exist names existing groups with similar names."""
     code = ErrorCode.GROUP_ID_NOT_FOUND
-    hints = similar_groups(client, [name for name, error in errors.items() if _is_absent(error)], deadline_ms)
+    hints = similar_groups(client, [name for name, error in errors.items() if is_absent(error)], deadline_ms)
     return {**errors, **{name: BrokerError(code, f"there is no group {name}{hint}") for name, hint in hints.items()}}
 
 
@@ -181,7 +181,7 @@ def find_groups(
         coordinators = Coordinators(client)
         kinds = {name: group.type for name, group in listed.items()}
         described = describe_groups(client, kinds, deadline_ms, coordinators=coordinators)
-        deleted = {name for name, error in described.errors.items() if _is_absent(error)}
+        deleted = {name for name, error in described.errors.items() if is_absent(error)}
         listed = {name: group for name, group in listed.items() if name not in deleted}
         if topic is not None:
             of_topic = _groups_of_topic(client, described.values, topic, deadline_ms, coordinators)
@@ -204,7 +204,3 @@ def _groups_of_topic(
     names.update(results.errors)
     names.update(name for name, offsets in results.values.items() if any(tp.topic == topic for tp in offsets))
     return names
-
-
-def _is_absent(error: KcliError) -> bool:
-    return getattr(error, "code", None) is ErrorCode.GROUP_ID_NOT_FOUND

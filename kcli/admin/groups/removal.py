@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.describe import describe_groups
-from kcli.admin.groups.group import CLASSIC, CONSUMER, Group, GroupMember
+from kcli.admin.groups.group import CLASSIC, CONSUMER, Group, GroupMember, is_absent
 from kcli.client.requests import Located, Results, fan_out_changes
 from kcli.client.routing import Coordinators
 from kcli.error_codes import ErrorCode
@@ -119,14 +119,10 @@ def delete_groups(client: ConsumerNetworkClient, groups: Iterable[str], deadline
 
     def confirm(names: Sequence[str], deadline_ms: float) -> Results[str, None]:
         errors = describe_groups(client, dict.fromkeys(names), deadline_ms).errors
-        gone = [name for name, error in errors.items() if _is_absent(error)]
+        gone = [name for name, error in errors.items() if is_absent(error)]
         return Results(dict.fromkeys(gone), {name: error for name, error in errors.items() if name not in gone})
 
     return Coordinators(client).change(groups, build, read, confirm, deadline_ms)
-
-
-def _is_absent(error: KcliError) -> bool:
-    return isinstance(error, BrokerError) and error.code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def remove_members(
@@ -186,7 +182,7 @@ def _remove(
     def confirm(ids: Sequence[str], deadline_ms: float) -> Results[str, None]:
         described = describe_groups(client, {group: None}, deadline_ms)
         error = described.errors.get(group)
-        if error is not None and not _is_absent(error):
+        if error is not None and not is_absent(error):
             return Results(errors=dict.fromkeys(ids, error))
         remaining = set() if error is not None else {member.id for member in described.values[group].members}
         return Results({member_id: None for member_id in ids if member_id not in remaining})

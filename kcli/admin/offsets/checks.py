@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.committed_offsets import committed_offsets
 from kcli.admin.groups.describe import describe_groups
-from kcli.admin.groups.group import SHARE, STREAMS
+from kcli.admin.groups.group import SHARE, STREAMS, is_absent
 from kcli.admin.logs.log_bounds import settled_bounds
 from kcli.admin.offsets.offset_plan import where_outside
-from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, Refused
+from kcli.errors import KcliError, Refused
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from kcli.text import format_count
 
@@ -74,7 +73,7 @@ def check_groups(client: ConsumerNetworkClient, groups: Iterable[str], deadline_
     """Raise GroupInUse unless all groups are empty or do not exist now."""
     described = describe_groups(client, dict.fromkeys(groups), deadline_ms)
     for error in described.errors.values():
-        if not (isinstance(error, BrokerError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND):
+        if not is_absent(error):
             raise error
     reasons = {name: in_use_reason(group) for name, group in described.values.items()}
     if in_use := {name: reason for name, reason in reasons.items() if reason is not None}:

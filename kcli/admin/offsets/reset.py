@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.committed_offsets import committed_offsets
 from kcli.admin.groups.describe import describe_groups
+from kcli.admin.groups.group import is_absent
 from kcli.admin.groups.listing import similar_groups
 from kcli.admin.logs.log_bounds import learn_topics, log_bounds, may_pass
 from kcli.admin.offsets.checks import check_cluster
@@ -31,8 +32,7 @@ from kcli.admin.offsets.offset_plan import (
 from kcli.client.offset_lookup import list_offsets
 from kcli.client.requests import Results, half_deadline
 from kcli.client.routing import Coordinators
-from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, KcliError, NotFound, TimeoutExpired
+from kcli.errors import ConfigError, KcliError, NotFound, TimeoutExpired
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _gather_once(
     names = dict.fromkeys(groups)
     coordinators = Coordinators(client)
     described = describe_groups(client, names, half_deadline(client, deadline_ms), coordinators=coordinators)
-    absent = [name for name, error in described.errors.items() if _is_absent(error)]
+    absent = [name for name, error in described.errors.items() if is_absent(error)]
     committed = committed_offsets(
         client, [*described.values, *absent], half_deadline(client, deadline_ms), coordinators=coordinators
     )
@@ -225,10 +225,6 @@ def _gather_once(
         with_commits = [_with_commit(logs[tp], offsets.get(tp)) for tp in partitions[name]]
         facts.values[name] = GroupFacts(described.values.get(name), with_commits)
     return facts
-
-
-def _is_absent(error: KcliError) -> bool:
-    return isinstance(error, BrokerError) and error.code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def _topics(committed: Mapping[str, Committed], scope: Scope, target: Target) -> set[str]:

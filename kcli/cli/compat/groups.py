@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.describe import describe_groups
-from kcli.admin.groups.group import CLASSIC, CONSUMER
+from kcli.admin.groups.group import CLASSIC, CONSUMER, is_absent
 from kcli.admin.groups.listing import STATES, list_groups
 from kcli.cli import exit_status
 from kcli.cli.compat.messages import (
@@ -143,7 +143,7 @@ def check_all(groups: Iterable[Group], errors: dict[str, KcliError]) -> None:
 
 def failure_of(name: str, error: KcliError) -> Failed:
     """Return the tool's failure for a group that cannot be described."""
-    if isinstance(error, BrokerError) and error.code == ErrorCode.GROUP_ID_NOT_FOUND:
+    if is_absent(error):
         return failure(error, f"Group {name} not found.")
     return failure(error)
 
