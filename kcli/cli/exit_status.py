@@ -25,6 +25,7 @@ from kcli.errors import (
     ConfigError,
     DisconnectedError,
     IncompleteResponse,
+    KcliError,
     NotFound,
     OutcomeUnknown,
     Refused,
@@ -69,6 +70,8 @@ _REFUSED = {
 
 def status_of(error: BaseException) -> int:
     """Return the exit status for this error."""
+    if isinstance(error, KcliError) and error.possibly_stored:
+        return INCOMPLETE
     if isinstance(error, ConfigError):
         return USAGE
     if isinstance(error, BrokerError):

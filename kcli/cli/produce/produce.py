@@ -122,7 +122,7 @@ def run(
                 env.report(f"kcli: {line}")
             if common.output_option is not None:
                 _print_outcomes(env, topic, tally, common.output_option)
-    return _status(tally)
+    return exit_status.status_of_all(failure.error for failure in tally.failures)
 
 
 def _progress(env: Environment, files: list[str], tally: WriteTally) -> Progress:
@@ -138,17 +138,6 @@ def _progress(env: Environment, files: list[str], tally: WriteTally) -> Progress
         shown=bool(total),
         activity="writing",
     )
-
-
-def _status(tally: WriteTally) -> int:
-    """Return the status of all failures: their common one, else `FAILED`. Possibly stored is incomplete."""
-    from kcli.cli.produce.feed import POSSIBLY_STORED
-
-    statuses = {
-        exit_status.INCOMPLETE if failure.outcome == POSSIBLY_STORED else exit_status.status_of(failure.error)
-        for failure in tally.failures
-    }
-    return exit_status.DONE if not statuses else statuses.pop() if len(statuses) == 1 else exit_status.FAILED
 
 
 def _print_outcomes(env: Environment, topic: str, tally: WriteTally, output: str) -> None:
