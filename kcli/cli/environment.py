@@ -156,23 +156,24 @@ class StopSignals:
 
     While entered, SIGINT, SIGTERM and SIGHUP (the terminal was closed) set `requested` and call `wake`. Without a
     `wake`, and from the second signal on, they raise KeyboardInterrupt. If SIGHUP was ignored before, as under nohup,
-    it stays ignored.
+    it stays ignored. Outside the main thread signals cannot be handled.
     """
 
-    def __init__(self) -> None:
-        self.wake: Callable[[], None] | None = None
-        self._requested_s: float | None = None
+    def __init__(self, wake: Callable[[], None] | None = None) -> None:
+        self.requested = False
+        self.wake = wake
+        self._last_s = 0.0
         self._before: dict[int, Any] = {}
-
-    @property
-    def requested(self) -> bool:
-        return self._requested_s is not None
 
     def __enter__(self) -> StopSignals:
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
             number = getattr(signal, name, None)
-            if number is not None and (name != "SIGHUP" or signal.getsignal(number) != signal.SIG_IGN):
+            if number is None or (name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN):
+                continue
+            try:
                 self._before[number] = signal.signal(number, self._on_signal)
+            except ValueError:
+                break
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -190,9 +191,10 @@ class StopSignals:
 
     def _on_signal(self, _number: int, _frame: Any) -> None:
         now_s = monotonic()
-        if self._requested_s is not None and now_s - self._requested_s < _DUPLICATE_S:
+        is_first = not self.requested
+        if not is_first and now_s - self._last_s < _DUPLICATE_S:
             return
-        is_first, self._requested_s = self._requested_s is None, now_s
+        self.requested, self._last_s = True, now_s
         if self.wake is None or not is_first:
             raise KeyboardInterrupt
         self.wake()

@@ -10,7 +10,8 @@ from kcli.cli import exit_status
 from kcli.cli.consume.committer import Committer
 from kcli.cli.consume.coverage_report import member_items, member_table, partitions_text, reset_text
 from kcli.cli.consume.range_session import FollowReports, reporter, unreadable
-from kcli.cli.consume.read_loop import Interrupt, PrintedRecords, Sink, complete_document, print_records
+from kcli.cli.consume.read_loop import PrintedRecords, Sink, complete_document, print_records
+from kcli.cli.environment import StopSignals
 from kcli.consumer.coverage import StopReason
 from kcli.errors import KcliError, TimeoutExpired
 
@@ -64,7 +65,7 @@ def print_as_member(
         timeout_ms=plan.timeout_ms,
     )
     started_ms, leave_ms, is_known = env.clock.now_ms(), plan.timeout_ms, True
-    with Interrupt(client.wakeup) as interrupt, _reported_log(warn):
+    with StopSignals(client.wakeup) as interrupt, _reported_log(warn):
         try:
             source.subscribe(plan.topics)
             follow = FollowReports(env, prefix, source.followed, consumer.retry_states, printed, options)
@@ -127,7 +128,7 @@ def _report_result(
 
 def _print_records(
     env: Environment,
-    interrupt: Interrupt,
+    interrupt: StopSignals,
     source: MemberSource,
     committer: Committer,
     options: PrintOptions,

@@ -10,13 +10,13 @@ from kcli.cli.consume import coverage_report
 from kcli.cli.consume.coverage_report import partitions_text
 from kcli.cli.consume.read_loop import (
     UNLIMITED,
-    Interrupt,
     Limits,
     PrintedRecords,
     Sink,
     complete_document,
     print_records,
 )
+from kcli.cli.environment import StopSignals
 from kcli.cli.output.progress import Progress
 from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason, is_bounded
 
@@ -123,7 +123,7 @@ def _print_ranges(
 
     shown = _shows_progress(env, reader.ranges, options)
     progress = Progress(env, fraction=fraction, records=lambda: printed.total.records, shown=shown)
-    with Interrupt(client.wakeup) as interrupt, progress:
+    with StopSignals(client.wakeup) as interrupt, progress:
         stop = print_records(
             reader,
             renderer.render,

@@ -1,17 +1,14 @@
 """The read loop of `kcli consume`: poll, filter, render, write, until there is a reason to stop.
 
-Also the parts of a read that every source of records uses: counts of printed records, signals, standard output.
+Also the parts of a read that every source of records uses: counts of printed records, standard output.
 """
 
 from __future__ import annotations
 
 import io
 import os
-import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from time import monotonic
-from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kcli.cli.output.table import plain_table
@@ -23,6 +20,7 @@ if TYPE_CHECKING:
 
     from kcli.cli.consume.filters import Filters
     from kcli.cli.consume.renderer import Output, RenderBatch, Renderer
+    from kcli.cli.environment import StopSignals
     from kcli.clock import Clock
     from kcli.protocol.records.columns import RecordColumns
     from kcli.structs import TopicPartition
@@ -61,7 +59,7 @@ def print_records(
     offsets_passed: Callable[[], int],
     printed: PrintedRecords,
     clock: Clock,
-    interrupt: Interrupt,
+    interrupt: StopSignals,
     limits: Limits = UNLIMITED,
     filters: Filters | None = None,
     after_poll: Callable[[], None] = lambda: None,
@@ -167,52 +165,6 @@ class PrintedRecords:
 def _numbers(count: Count, seconds: float) -> list[int]:
     records, size = count
     return [records, size, round(records / seconds), round(size / seconds)]
-
-
-_STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-"""Signals that request an end: Ctrl-C, `kill`, and a closed terminal."""
-_DEBOUNCE_S = 1.0
-
-
-class Interrupt:
-    """While active, the first signal sets `requested` and calls `wakeup`; the second raises KeyboardInterrupt at once.
-
-    So the current batch is printed completely. SIGHUP stays ignored if it is, as under nohup. A second signal within a
-    second counts as the first: `timeout` and shells send it to the process and to its group. Outside the main thread
-    signals cannot be handled.
-    """
-
-    def __init__(self, wakeup: Callable[[], None]) -> None:
-        self.requested = False
-        self._requested_s = 0.0
-        self._wakeup = wakeup
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Interrupt:
-        for name in _STOP_SIGNALS:
-            number = getattr(signal, name, None)  # Windows has no SIGHUP
-            if number is None or (name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN):
-                continue
-            try:
-                self._before[number] = signal.signal(number, self._handle)
-            except ValueError:
-                break
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        now_s = monotonic()
-        if self.requested:
-            if now_s - self._requested_s < _DEBOUNCE_S:
-                return
-            raise KeyboardInterrupt
-        self.requested, self._requested_s = True, now_s
-        self._wakeup()
 
 
 class Sink:

@@ -130,7 +130,7 @@ def test_other_stop_signals_are_like_ctrl_c(number: signal.Signals) -> None:
 
 def test_a_signal_sent_twice_at_once_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """`timeout` signals its child and then the whole process group."""
-    monkeypatch.setattr("kcli.cli.consume.read_loop.monotonic", lambda: 7.0)
+    monkeypatch.setattr("kcli.cli.environment.monotonic", lambda: 7.0)
 
     def signalled(consumer: FakeConsumer) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
@@ -139,6 +139,20 @@ def test_a_signal_sent_twice_at_once_counts_once(monkeypatch: pytest.MonkeyPatch
 
     run = Run([assigned(0, P0), AB, signalled], interrupts=False)
     assert (run.status, run.committed) == (130, {P0: 2})
+
+
+def test_a_second_signal_after_a_second_ends_the_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([7.0, 8.5, 9.0])
+    monkeypatch.setattr("kcli.cli.environment.monotonic", lambda: next(times))
+
+    def signalled(consumer: FakeConsumer) -> Any:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+        return {}
+
+    run = Run([assigned(0, P0), AB, signalled], interrupts=False)
+    assert isinstance(run.error, KeyboardInterrupt)
+    assert (run.committed, run.consumer.closed) == ({P0: 0}, [500.0])
 
 
 @pytest.mark.parametrize(("most", "expected"), [(1, {P0: 1}), (2, {P0: 2}), (3, {P0: 3, P1: 0}), (4, {P0: 3, P1: 1})])

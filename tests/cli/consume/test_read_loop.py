@@ -7,13 +7,8 @@ from typing import Any
 
 from kcli.cli.consume.filters import compile_filters
 from kcli.cli.consume.options import RenderOptions, make_renderer
-from kcli.cli.consume.read_loop import (
-    Count,
-    Interrupt,
-    Limits,
-    PrintedRecords,
-    print_records,
-)
+from kcli.cli.consume.read_loop import Count, Limits, PrintedRecords, print_records
+from kcli.cli.environment import StopSignals
 from kcli.clock import ManualClock
 from kcli.consumer.coverage import StopReason
 from kcli.errors import WakeupError
@@ -56,7 +51,7 @@ def values(*texts: bytes) -> RecordColumns:
 class Run:
     """One run of the loop, and its results."""
 
-    def __init__(self, polls: Iterable[Any], *, follow: bool = False, interrupt: Interrupt | None = None, **how: Any):
+    def __init__(self, polls: Iterable[Any], *, follow: bool = False, interrupt: StopSignals | None = None, **how: Any):
         self.clock = ManualClock()
         self.written: list[bytes] = []
         self.printed = PrintedRecords([P0, P1])
@@ -68,7 +63,7 @@ class Run:
             offsets_passed=lambda: script.passed,
             printed=self.printed,
             clock=self.clock,
-            interrupt=interrupt or Interrupt(lambda: None),
+            interrupt=interrupt or StopSignals(lambda: None),
             **how,
         )
 
@@ -136,7 +131,7 @@ def test_offsets_without_records_are_progress() -> None:
 
 
 def test_an_interrupt_ends_the_read_after_the_received_records() -> None:
-    interrupt = Interrupt(lambda: None)
+    interrupt = StopSignals(lambda: None)
     polls = [*TWO_POLLS[:1], WakeupError("woken"), *TWO_POLLS[1:]]
     run = Run(polls, interrupt=interrupt, after_poll=lambda: setattr(interrupt, "requested", True))
     assert (run.stop, run.text) == (StopReason.INTERRUPTED, b"a\nb\nc\n")
