@@ -63,20 +63,21 @@ class ReplicaManager:
 
     def delete_partition(self, tp: TopicPartition) -> None:
         """Remove a partition and its log. Requests that wait for it get UNKNOWN_TOPIC_OR_PARTITION (3)."""
-        partition = self.partitions.pop(tp, None)
-        if partition is None:
-            return
-        if not any(other.topic == tp.topic for other in self.partitions):
-            self._topics.pop(partition.topic_id, None)
-        self.log_manager.delete(tp)
-        self._complete_waiting(tp)
+        if self._remove(tp):
+            self.log_manager.delete(tp)
+            self._complete_waiting(tp)
 
     def discard_partition(self, tp: TopicPartition) -> None:
         """Remove a partition whose topic could not be created as a whole."""
+        self._remove(tp)
+        self.log_manager.discard(tp)
+
+    def _remove(self, tp: TopicPartition) -> bool:
+        """Lead a partition no longer, and forget its topic after the last one. False if it was not led here."""
         partition = self.partitions.pop(tp, None)
         if partition is not None and not any(other.topic == tp.topic for other in self.partitions):
             self._topics.pop(partition.topic_id, None)
-        self.log_manager.discard(tp)
+        return partition is not None
 
     def partition(self, tp: TopicPartition) -> Partition | None:
         return self.partitions.get(tp)
@@ -208,7 +209,7 @@ class ReplicaManager:
             find_partition=self.partition_or_error,
             read=self.read,
         )
-        if self.fetches.try_complete_else_watch(delayed, _known(targets)):
+        if self.fetches.try_complete_else_watch(delayed, [target.tp for target in targets if target.tp is not None]):
             return delayed.outcome.value
         return delayed
 
@@ -280,10 +281,6 @@ _NO_LOG_START = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-
-
-def _known(targets: Sequence[FetchTarget]) -> list[TopicPartition]:
-    return [target.tp for target in targets if target.tp is not None]
 
 
 def _done(value: T) -> Pending[T]:
