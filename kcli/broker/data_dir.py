@@ -75,11 +75,15 @@ class DataDir:
 
     def _identify(self, node_id: int) -> tuple[str, str]:
         path = self.join(META)
-        stored = parse_properties(self._files.read_bytes(path)) if self._files.exists(path) else {}
-        if not stored and self._files.exists(path):
-            raise ConfigError(f"{path} is empty; restore it, or remove it: the directory then gets a new cluster id")
-        if stored and stored.get("version") != "1":
-            raise ConfigError(f"{path} has version {stored.get('version')}; only version 1 (Kafka 4) is supported")
+        stored: dict[str, str] = {}
+        if self._files.exists(path):
+            stored = parse_properties(self._files.read_bytes(path))
+            if not stored:
+                raise ConfigError(
+                    f"{path} is empty; restore it, or remove it: the directory then gets a new cluster id"
+                )
+            if stored.get("version") != "1":
+                raise ConfigError(f"{path} has version {stored.get('version')}; only version 1 (Kafka 4) is supported")
         if stored.get("node.id", str(node_id)) != str(node_id):
             raise ConfigError(
                 f"{path}: the directory belongs to node {stored['node.id']}, not to node {node_id}; "
