@@ -272,12 +272,11 @@ class LogSegment:
             and (info.producer_id, info.last_offset) == (entry.producer_id, entry.last_offset)
         )
 
-    def save_aborted(self, entries: list[AbortedTransaction]) -> None:
-        """Set the aborted transactions, and write and flush the transaction index if it changes."""
-        self.aborted = entries
-        if len(entries) != self._saved_aborted:
-            self._files.write_atomically(self.path(TRANSACTION_INDEX), encode_aborted(entries))
-            self._saved_aborted = len(entries)
+    def save_aborted(self) -> None:
+        """Write and flush the transaction index, if it is loaded and has changed."""
+        if self.aborted is not None and len(self.aborted) != self._saved_aborted:
+            self._files.write_atomically(self.path(TRANSACTION_INDEX), encode_aborted(self.aborted))
+            self._saved_aborted = len(self.aborted)
 
     # ---- loading the indexes ----
 

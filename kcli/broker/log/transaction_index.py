@@ -53,8 +53,8 @@ class TransactionIndex:
 
     def save(self, segment: LogSegment) -> None:
         """Write the index of a complete segment, even an empty one, so that no restart has to search for markers."""
-        if segment.aborted is not None and self.is_needed:
-            segment.save_aborted(segment.aborted)
+        if self.is_needed:
+            segment.save_aborted()
 
     def between(self, segments: Sequence[LogSegment], offset: int, upto: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with records below `upto` and a marker at or after `offset`.
@@ -122,7 +122,7 @@ class TransactionIndex:
         self._rebuilt = state
         wanted.aborted, wanted.was_recovered = entries, False
         with suppress(OSError):  # the next start rebuilds it again
-            wanted.save_aborted(entries)
+            wanted.save_aborted()
 
 
 def _readable_batches(segment: LogSegment, offset: int) -> Iterator[BatchInfo]:
