@@ -212,15 +212,13 @@ def read_batches(segment: LogSegment) -> Iterator[BatchInfo]:
     """Yield every batch of a segment with its bytes. `Uncleanable` for damage."""
     try:
         for position, info in segment.batches(bodies=True):
-            _check(info, segment, position)
+            if not has_valid_checksum(info):
+                raise Uncleanable(
+                    f"its segment {segment.base_offset} is damaged: at byte {position} the checksum is wrong"
+                )
             yield info
     except LogDamage as damage:
         raise Uncleanable(f"its segment {segment.base_offset} is damaged: {damage}") from None
-
-
-def _check(info: BatchInfo, segment: LogSegment, at: int) -> None:
-    if not has_valid_checksum(info):
-        raise Uncleanable(f"its segment {segment.base_offset} is damaged: at byte {at} the checksum is wrong")
 
 
 def _check_unchanged(log: Log, segments: Sequence[LogSegment]) -> None:
