@@ -158,6 +158,7 @@ def _report_adjustment(session: Session, name: str, fact: PartitionFacts, row: R
 def _execute(session: Session, rows: dict[str, list[Row]], states: dict[str, str]) -> None:
     from kcli.admin.offsets.apply import apply_plan
     from kcli.admin.offsets.snapshots import Snapshot, SnapshotError, SnapshotStore, default_folder
+    from kcli.cli.mutation import undo_command
 
     every = [row for of_group in rows.values() for row in of_group]
     if not every:
@@ -173,12 +174,10 @@ def _execute(session: Session, rows: dict[str, list[Row]], states: dict[str, str
         raise Failed(str(refused), exit_status.REFUSED) from refused
     except (KcliError, KeyboardInterrupt):
         if made:
-            session.env.report(
-                f"kcli: some offsets may have been committed; to undo: kcli offsets undo {made[0].id} --execute"
-            )
+            session.env.report(f"kcli: some offsets may have been committed; to undo: {undo_command(made[0].id)}")
         raise
     if applied.snapshot_id is not None:
-        session.env.report(f"kcli: to restore the previous offsets: kcli offsets undo {applied.snapshot_id} --execute")
+        session.env.report(f"kcli: to restore the previous offsets: {undo_command(applied.snapshot_id)}")
     if applied.errors:
         for (group, tp), error in applied.errors.items():
             session.env.report(f"kcli: {group} {tp}: {error}")
