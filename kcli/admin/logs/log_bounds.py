@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -63,7 +63,7 @@ def log_bounds(
     if not_ready := [tp for tp in with_leader if isinstance(ends[tp], BrokerError) and may_pass(ends[tp])]:
         later = _offsets(client, not_ready, LATEST, deadline_ms, isolation_level)
         ends_ms = client.clock.now_ms()
-        ends |= {tp: more_telling(ends[tp], it) if isinstance(it, KcliError) else it for tp, it in later.items()}
+        ends |= _better_of(ends, later)
         starts |= _offsets(client, [tp for tp, end in later.items() if isinstance(end, int)], EARLIEST, deadline_ms, 0)
     return LogBounds(starts, ends, ends_ms)
 
@@ -76,15 +76,19 @@ def settled_bounds(
     for _ in client.attempts(deadline_ms):
         learn_topics(client, {tp.topic for tp in pending}, half_deadline(client, deadline_ms))
         latest = log_bounds(client, pending, half_deadline(client, deadline_ms))
-        ends = {
-            tp: more_telling(bounds.ends.get(tp), it) if isinstance(it, KcliError) else it
-            for tp, it in latest.ends.items()
-        }
-        bounds = LogBounds({**bounds.starts, **latest.starts}, {**bounds.ends, **ends}, latest.ends_ms)
+        ends = {**bounds.ends, **_better_of(bounds.ends, latest.ends)}
+        bounds = LogBounds({**bounds.starts, **latest.starts}, ends, latest.ends_ms)
         pending = [tp for tp in pending if any(may_pass(of.get(tp)) for of in (latest.starts, latest.ends))]
         if not pending:
             break
     return bounds
+
+
+def _better_of(
+    earlier: Mapping[TopicPartition, int | KcliError], later: Mapping[TopicPartition, int | KcliError]
+) -> dict[TopicPartition, int | KcliError]:
+    """Return the later ends; of two errors of a partition the more telling one."""
+    return {tp: more_telling(earlier.get(tp), it) if isinstance(it, KcliError) else it for tp, it in later.items()}
 
 
 def may_pass(error: object) -> bool:
