@@ -15,8 +15,7 @@ def print_report(env: Environment, report: Report, output: str | None, *, failur
     """Print the report on standard output; `output` None means a table.
 
     Failed items are part of the report. If standard output is not a terminal, a line on stderr reports them too, unless
-    the caller does that (`failures_reported`).
-    Control characters are escaped on a terminal.
+    the caller does that (`failures_reported`). Control characters are escaped on a terminal.
     """
     terminal = env.stdout_is_terminal
     hidden: list[str] = []
@@ -31,11 +30,9 @@ def print_report(env: Environment, report: Report, output: str | None, *, failur
 
         text = (as_csv if output == "csv" else as_tsv)(report, terminal=terminal)
     else:
-        from kcli.cli.output.table import as_table, columns_for
+        from kcli.cli.output.table import as_table
 
-        columns = columns_for(env, report)
-        hidden = [name for name in report.shown_columns if name not in columns]
-        text = as_table(env, report, columns)
+        text, hidden = as_table(env, report)
     env.stdout.write(text)
     if hidden:
         env.report(f"the terminal is too narrow for {', '.join(map(header, hidden))}; --wide shows all columns")

@@ -52,11 +52,6 @@ class Report:
         return self.columns if "error" in self.columns else [*self.columns, "error"]
 
     @property
-    def shown_columns(self) -> list[str]:
-        """The columns of a table: with `error` if a row failed."""
-        return self.columns_and_error if self.failed else self.columns
-
-    @property
     def errors(self) -> list[Item]:
         """The `error` fields of the failed rows."""
         return [error for error in self.values(["error"])[0] if error]

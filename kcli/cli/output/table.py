@@ -23,31 +23,32 @@ GAP = 2  # spaces between columns
 _HEADING_PADDING = 2  # tabulate makes a column at least this much wider than its heading
 
 
-def as_table(env: Environment, report: Report, columns: Sequence[str] | None = None) -> str:
-    """Return the report's rows as a table of these columns; by default of all, with ERROR if a row failed."""
-    columns = columns or report.shown_columns
+def as_table(env: Environment, report: Report) -> tuple[str, list[str]]:
+    """Return the report's rows as a table, with an ERROR column if a row failed, and the columns that are left out."""
+    columns, hidden = _shown_columns(env, report)
     values = report.values(columns)
     numeric = [is_numeric(column) for column in values]
     headers = [header(column) for column in columns]
     if values and len(values[0]) > FAST_ABOVE:
-        return fast_plain_table(headers, values, numeric)
+        return fast_plain_table(headers, values, numeric), hidden
     texts = [texts_of(column, finish=_printable) for column in values]
     if env.stdout_is_terminal:
-        return _rich(env, columns, texts, numeric)
-    return _plain(headers, texts, numeric)
+        return _rich(env, columns, texts, numeric), hidden
+    return _plain(headers, texts, numeric), hidden
 
 
-def columns_for(env: Environment, report: Report) -> list[str]:
-    """Return the columns of the report's table: on a terminal, without optional ones for which it is too narrow."""
-    columns = report.shown_columns
+def _shown_columns(env: Environment, report: Report) -> tuple[list[str], list[str]]:
+    """Return the columns of the table, and the optional ones for which the terminal is too narrow."""
+    columns = report.columns_and_error if report.failed else report.columns
     if not env.stdout_is_terminal or not report.optional:
-        return columns
+        return columns, []
     widths = {}
     for name, values in zip(columns, report.values(columns), strict=True):
         widest = max(map(display_width, {header(name), *texts_of(values, finish=_printable)}))
         widths[name] = min(widest, _ERROR_WIDTH) if name == "error" else widest
     always = [name for name in columns if name not in report.optional]
-    return fitting_columns(widths, always, report.optional, env.width)
+    shown = fitting_columns(widths, always, report.optional, env.width)
+    return shown, [name for name in columns if name not in shown]
 
 
 def fitting_columns(widths: Mapping[str, int], always: Sequence[str], optional: Sequence[str], width: int) -> list[str]:
