@@ -136,8 +136,7 @@ def remove_members(
     """
     by_id = {member.id: member for member in members}
     removed = _remove(client, group, by_id, reason, deadline_ms, one_by_one=False)
-    old = [name for name, error in removed.errors.items() if isinstance(error, UnsupportedVersion)]
-    if old:
+    if any(isinstance(error, UnsupportedVersion) for error in removed.errors.values()):
         return _remove(client, group, by_id, reason, deadline_ms, one_by_one=True)
     return removed
 
