@@ -11,9 +11,9 @@ Decisions and counts are in pure modules (`connection_states`, `in_flight`, `met
 the client's clock.
 
 Threads: none of its own. Any thread may `send`, `poll` or `wakeup`; one lock protects everything below
-`ConsumerNetworkClient`, and one permit decides which thread waits for the network, for all threads. A future's
-listeners run in the thread that polls, without the lock. The heartbeat thread of a group member calls `serve`, which
-completes only its own future, so that it never runs another thread's listeners.
+`ConsumerNetworkClient`, and one permit decides which thread waits for the network, for all threads (`poll_permit` has
+both). A future's listeners run in the thread that polls, without the lock. The heartbeat thread of a group member calls
+`serve`, which completes only its own future, so that it never runs another thread's listeners.
 
 **Non-obvious**
 

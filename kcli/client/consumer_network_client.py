@@ -4,14 +4,13 @@
 the futures of ended requests, the last without holding the lock. Several threads may send and poll; a thread that must
 not run the listeners of other threads' futures calls `serve` instead.
 
-One thread at a time waits for the network, for all; it has the `_PollPermit`. Another thread that calls `poll` waits
+One thread at a time waits for the network, for all; it has the `PollPermit`. Another thread that calls `poll` waits
 for the permit or for its own future, and interrupts the network wait only once. If threads took the network from each
 other, they would do nothing else while a broker is silent.
 """
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from kcli.client.config import ClientConfig
 from kcli.client.in_flight import Unsent, UnsentRequests
 from kcli.client.metadata import Cluster, Metadata
 from kcli.client.network_client import Completion, NetworkClient
+from kcli.client.poll_permit import FairLock, PollPermit
 from kcli.client.request_future import RequestFuture
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
@@ -34,105 +34,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _UNKNOWN_TOPIC_PATIENCE_MS = 500
-
-
-# A thread that waits for the permit wakes up this often, so that it notices signals.
-_PERMIT_WAIT_S = 1.0
-
-
-class _FairLock:
-    """A lock for which the waiting thread is next, even if the holder acquires it again at once. Not reentrant.
-
-    A thread that polls in a loop would otherwise keep the lock from all others. `interrupt` ends the holder's wait.
-    For short calls; two threads that both wait for the network use a `_PollPermit`.
-    """
-
-    def __init__(self, interrupt: Callable[[], None]) -> None:
-        self._interrupt = interrupt
-        self._queue_lock = (
-            threading.Lock()
-        )  # held while waiting, so that the former holder queues after the waiting thread
-        self._inner_lock = threading.Lock()
-        self._holder: int | None = None
-
-    def __enter__(self) -> None:
-        with self._queue_lock:
-            if not self._inner_lock.acquire(blocking=False):
-                self._interrupt()
-                self._inner_lock.acquire()
-        self._holder = threading.get_ident()
-
-    def __exit__(self, *_: object) -> None:
-        self._holder = None
-        self._inner_lock.release()
-
-    def held_by_another_thread(self) -> bool:
-        return self._holder is not None and self._holder != threading.get_ident()
-
-
-class _PollPermit:
-    """The permit to wait for the network. Reentrant. `interrupt` ends the network wait of the thread that has it.
-
-    A thread in the foreground keeps it for a whole `poll`. A thread in the background never waits for the permit, and
-    gives it back when a thread in the foreground wants it.
-    """
-
-    def __init__(self, interrupt: Callable[[], None]) -> None:
-        self._interrupt = interrupt
-        self._changed = threading.Condition(threading.Lock())
-        self._owner: int | None = None
-        self._depth = 0
-        self._is_in_background = False
-        self._waiting = 0
-
-    def acquire(self, is_over: Callable[[], bool], left_ms: Callable[[], float]) -> bool:
-        """Wait for the permit; return False without it if `is_over`, or when a thread in the foreground keeps it."""
-        me = threading.get_ident()
-        with self._changed:
-            if self._owner not in (None, me):
-                # Once: the owner then sees new requests and deadlines, and a thread in the background gives way.
-                self._interrupt()
-                self._waiting += 1
-                try:
-                    while self._owner is not None and not is_over() and (self._is_in_background or left_ms() > 0):
-                        self._changed.wait(min(max(left_ms() / 1000, 0.001), _PERMIT_WAIT_S))
-                finally:
-                    self._waiting -= 1
-            if self._owner not in (None, me):
-                return False
-            self._take(in_background=False)
-            return True
-
-    def acquire_if_free(self) -> bool:
-        """Take the permit for a thread in the background, if no other thread has it or wants it."""
-        with self._changed:
-            if self._waiting or self._owner not in (None, threading.get_ident()):
-                return False
-            self._take(in_background=True)
-            return True
-
-    def _take(self, *, in_background: bool) -> None:
-        self._owner, self._is_in_background = threading.get_ident(), in_background
-        self._depth += 1
-
-    @property
-    def is_wanted(self) -> bool:
-        """True if another thread waits for the permit."""
-        return self._waiting > 0
-
-    def release(self) -> None:
-        with self._changed:
-            self._depth -= 1
-            if not self._depth:
-                self._owner = None
-                if self._waiting:
-                    self._changed.notify_all()
-
-    def notify(self) -> None:
-        """Let the waiting threads look at their futures."""
-        if self._waiting:
-            with self._changed:
-                self._changed.notify_all()
 
 
 class ConsumerNetworkClient:
@@ -157,8 +58,8 @@ class ConsumerNetworkClient:
         self._network = network
         self._unsent = UnsentRequests()
         self._completions: deque[Completion] = deque()
-        self._lock = _FairLock(network.wakeup)
-        self._permit = _PollPermit(network.wakeup)
+        self._lock = FairLock(network.wakeup)
+        self._permit = PollPermit(network.wakeup)
         self._completed_count = 0
         self._woken = False
         self._ignored_wakeups = 0

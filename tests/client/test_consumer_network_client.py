@@ -461,7 +461,7 @@ def test_a_thread_that_waits_for_metadata_is_woken_by_the_response_that_another_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It looked at its response once a second only."""
-    monkeypatch.setattr("kcli.client.consumer_network_client._PERMIT_WAIT_S", 60.0)
+    monkeypatch.setattr("kcli.client.poll_permit._PERMIT_WAIT_S", 60.0)
     client = responsive_cluster().connect("a:9092")
     client.ensure_fresh_metadata(1_000)
     waiting = threading.Thread(target=lambda: client.ensure_fresh_metadata(60_000), daemon=True)
