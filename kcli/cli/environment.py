@@ -69,6 +69,11 @@ class Environment:
         return self.stderr.isatty()
 
     @property
+    def can_redraw(self) -> bool:
+        """True if a line on stderr can be drawn again, as progress is: on a terminal that moves its cursor."""
+        return self.stderr_is_terminal and self.environ.get("TERM") != "dumb"
+
+    @property
     def colour(self) -> bool:
         """True if output may have colours: only on a terminal, and not with NO_COLOR (no-color.org)."""
         return self.stdout_is_terminal and not self.environ.get("NO_COLOR") and self.environ.get("TERM") != "dumb"

@@ -259,7 +259,8 @@ def test_text_and_bytes_on_standard_output_keep_their_order() -> None:
 def test_colour_needs_a_terminal_and_no_no_color() -> None:
     assert FakeEnvironment(terminal=True).colour
     assert not FakeEnvironment(terminal=True, environ={"NO_COLOR": "1"}).colour
-    assert not FakeEnvironment(terminal=True, environ={"TERM": "dumb"}).colour
+    dumb = FakeEnvironment(terminal=True, environ={"TERM": "dumb"})
+    assert (dumb.colour, dumb.can_redraw) == (False, False)
     assert not FakeEnvironment().colour
 
 

@@ -148,8 +148,7 @@ def _offsets_passed(reader: RangeReader) -> int:
 
 
 def _shows_progress(env: Environment, ranges: Mapping[TopicPartition, ReadRange], options: PrintOptions) -> bool:
-    can_draw = env.stderr_is_terminal and env.environ.get("TERM") != "dumb"
-    return can_draw and is_bounded(ranges) and not env.stdout_is_terminal and not options.quiet
+    return is_bounded(ranges) and not env.stdout_is_terminal and not options.quiet
 
 
 def reporter(env: Environment, prefix: str, *, quiet: bool) -> Callable[[str], None]:

@@ -16,8 +16,8 @@ _EVERY_MS = 100.0
 class Progress:
     """A progress bar while entered; the owner calls `tick` as often as it likes.
 
-    `fraction` returns the completed part, `records` the number of records printed or stored. If not `shown`, it does
-    nothing.
+    `fraction` returns the completed part, `records` the number of records printed or stored. If not `shown`, or
+    if stderr is not a terminal, it does nothing.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Progress:
         self._records = records
         self._activity = activity
         self._started_ms = env.clock.now_ms()
-        self._next_ms = self._started_ms + _APPEARS_AFTER_MS if shown else float("inf")
+        self._next_ms = self._started_ms + _APPEARS_AFTER_MS if shown and env.can_redraw else float("inf")
         self._bar: Any = None
 
     def __enter__(self) -> Progress:

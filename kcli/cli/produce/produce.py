@@ -126,11 +126,11 @@ def run(
 
 
 def _progress(env: Environment, files: list[str], tally: WriteTally) -> Progress:
-    """Return a progress bar by the bytes read, shown if stderr is a terminal and the size of the input is known."""
+    """Return a progress bar by the bytes read, shown if the size of the input is known."""
     from kcli.cli.output.progress import Progress
     from kcli.cli.produce.feed import size_of
 
-    total = size_of(files, env.stdin_bytes) if env.stderr_is_terminal else None
+    total = size_of(files, env.stdin_bytes)
     return Progress(
         env,
         fraction=lambda: min(1.0, tally.bytes_read / (total or 1)),

@@ -83,7 +83,7 @@ class ProgressLine:
         self._jvm_output = jvm_output
         self._read = 0
         self._printed: set[bytes] = set()
-        self._is_visible = env.stderr_is_terminal and env.environ.get("TERM") != "dumb"
+        self._is_visible = env.can_redraw
         self._bar: Any = None
         self._meter: Meter | None = None
         self._ended = threading.Event()
