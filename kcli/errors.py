@@ -85,6 +85,13 @@ class DisconnectedError(KcliError):
     was_sent = True
 
 
+class AuthenticationError(KcliError):
+    """TLS or SASL with a broker failed, and a repetition would fail as well: a certificate, a password, a mechanism.
+
+    Evidence: node.
+    """
+
+
 class TimeoutExpired(KcliError):
     """A deadline passed. Evidence: awaited (the missing response or state)."""
 

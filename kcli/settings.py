@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from kcli.errors import ConfigError
+from kcli.secret import Secret
 from kcli.text import format_alternatives
 
 # Kafka's names of the types. They annotate the attribute of a setting and select its parser.
@@ -21,12 +22,13 @@ Short: TypeAlias = int
 Long: TypeAlias = int
 Double: TypeAlias = float
 List: TypeAlias = tuple[str, ...]
+Password: TypeAlias = Secret
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
 #: A value as a caller gives it: text as in a properties file, or a plain Python value.
-Value: TypeAlias = str | int | bool | float | Iterable[str]
+Value: TypeAlias = str | int | bool | float | Secret | Iterable[str]
 
 _BITS = {"Short": 16, "Int": 32, "Long": 64}
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
@@ -85,6 +87,8 @@ class Setting:
     def parse(self, value: Value) -> Any:
         """Return the typed value. Raise ConfigError, one sentence, if it is malformed or out of bounds."""
         text = format_value(value).strip()
+        if self.kind == "Password":
+            return Secret(text)
         if self.custom_parse is not None:
             return self.custom_parse(self.name, text)
         if self.kind == "Boolean":
@@ -141,7 +145,9 @@ def invalid_value(name: str, text: str, allowed: str) -> ConfigError:
 
 
 def format_value(value: Any) -> str:
-    """A value as Kafka writes it: true, a list with commas, the plain number."""
+    """A value as Kafka writes it: true, a list with commas, the plain number. A secret is revealed."""
+    if isinstance(value, Secret):
+        return value.reveal()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (tuple, list)):

@@ -9,18 +9,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "kcli"
-GROUND = {"", "errors", "error_codes", "structs", "clock", "conditions", "settings", "text"}
+GROUND = {"", "errors", "error_codes", "structs", "clock", "conditions", "secret", "settings", "text"}
 MAY_IMPORT = {
     "protocol": set(),
+    "security": set(),
     "network": {"protocol"},
-    "client": {"protocol", "network"},
+    "client": {"protocol", "network", "security"},
     "assignors": {"protocol"},
     "consumer": {"protocol", "client", "assignors"},
     "producer": {"protocol", "client"},
     "admin": {"protocol", "client", "assignors"},
-    "broker": {"protocol", "network"},
+    "broker": {"protocol", "network", "security"},
     "spark": {"protocol", "client", "consumer", "admin"},
-    "cli": {"protocol", "client", "assignors", "consumer", "producer", "admin", "spark"},
+    "cli": {"protocol", "security", "client", "assignors", "consumer", "producer", "admin", "spark"},
 }
 BROKERS_OWN_COMMANDS = {"cli/broker/run.py", "cli/demo/demo.py"}
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))

@@ -21,6 +21,7 @@ from collections.abc import Iterable
 
 from kcli.error_codes import ErrorCode
 from kcli.errors import (
+    AuthenticationError,
     BrokerError,
     ConfigError,
     DisconnectedError,
@@ -78,7 +79,7 @@ def status_of(error: BaseException) -> int:
         return status_of_code(error.code)
     if isinstance(error, NotFound):
         return NOT_FOUND
-    if isinstance(error, Refused):
+    if isinstance(error, Refused | AuthenticationError):
         return REFUSED
     if isinstance(error, TimeoutExpired | DisconnectedError | IncompleteResponse | OutcomeUnknown):
         return INCOMPLETE

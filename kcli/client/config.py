@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from kcli.errors import ConfigError
-from kcli.settings import Boolean, Int, List, Long, Settings, String, Value, invalid_value, setting
+from kcli.security.settings import SecuritySettings
+from kcli.settings import Boolean, Int, List, Long, String, Value, invalid_value, setting
 from kcli.text import closest_name
 
 C = TypeVar("C", bound="ClientConfig")
@@ -37,14 +38,6 @@ def _parse_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _parse_security_protocol(name: str, text: str) -> str:
-    if text.upper() == "PLAINTEXT":
-        return "PLAINTEXT"
-    if text.upper() in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        raise ConfigError(f"{name}: {text!r} is not supported yet; use PLAINTEXT")
-    raise invalid_value(name, text, "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL")
-
-
 def _parse_dns_lookup(name: str, text: str) -> str:
     if text == "use_all_dns_ips":
         return text
@@ -64,7 +57,7 @@ def _parse_names(_name: str, text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-class ClientConfig(Settings):
+class ClientConfig(SecuritySettings):
     """Settings of every client: bootstrap servers, timeouts, backoff, connections, metadata."""
 
     bootstrap_servers: String = setting(
@@ -77,9 +70,6 @@ class ClientConfig(Settings):
         "", "Rack of this client; brokers then suggest a replica in it to fetch from (KIP-392)."
     )
     client_dns_lookup: String = setting("use_all_dns_ips", "Try every address of a host name.", parse=_parse_dns_lookup)
-    security_protocol: String = setting(
-        "PLAINTEXT", "Protocol of the connections to brokers.", parse=_parse_security_protocol
-    )
     request_timeout_ms: Int = setting(30_000, "Timeout of one request.", at_least=0)
     default_api_timeout_ms: Int = setting(60_000, "Timeout of one operation, retries included.", at_least=0)
     retry_backoff_ms: Long = setting(100, "Backoff before the first retry.", at_least=0)
@@ -119,9 +109,7 @@ class ClientConfig(Settings):
         "metadata.max.idle.ms": "topics stay in the metadata until the client is closed",
         "metric.reporters": "reporters are Java classes; see `metrics`",
         "metrics.": "metrics are counted from the start of the client",
-        "sasl.": "security.protocol is PLAINTEXT",
         "security.providers": "providers are Java classes",
-        "ssl.": "security.protocol is PLAINTEXT",
     }
 
     @property
@@ -130,7 +118,12 @@ class ClientConfig(Settings):
 
         Those of other kinds of clients, which a shared file contains, are not among them.
         """
-        reasons = {name: _matching(self.NO_EFFECT, name) for name, value in self.given.items() if value}
+        unused = dict(self.NO_EFFECT)
+        if "SSL" not in self.security_protocol.split("_"):
+            unused["ssl."] = f"security.protocol is {self.security_protocol}"
+        if "SASL" not in self.security_protocol.split("_"):
+            unused["sasl."] = f"security.protocol is {self.security_protocol}"
+        reasons = {name: _matching(unused, name) for name, value in self.given.items() if value}
         return {name: reason for name, reason in reasons.items() if reason is not None}
 
     @classmethod

@@ -11,6 +11,7 @@ from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.metadata import Metadata
 from kcli.client.network_client import NetworkClient, Resolve, resolve
 from kcli.clock import Clock, SystemClock
+from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.network.selector import SelectorLike
@@ -30,6 +31,8 @@ def connect(
 
     Tests pass a manual clock, an in-memory selector, a resolver of host names, and a `uniform` that is not random.
     """
+    if config.security_protocol != "PLAINTEXT":
+        raise ConfigError(f"security.protocol: {config.security_protocol!r} is not supported yet; use PLAINTEXT")
     clock = clock or SystemClock()
     retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, uniform=uniform)
     metadata = Metadata(
