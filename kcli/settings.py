@@ -32,7 +32,8 @@ Value: TypeAlias = str | int | bool | float | Secret | Iterable[str]
 
 _BITS = {"Short": 16, "Int": 32, "Long": 64}
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
-_SECRET = ("password", "jaas", "secret", "token", "credential", "keystore.key")
+_NUMBER_OR_WORD = re.compile(r"[+-]?[0-9][0-9._]*[A-Za-z]{0,4}\Z|[A-Za-z]{0,10}\Z")
+_SECRET = ("password", "passphrase", "jaas", "secret", "token", "credential", "keystore.key", ".pem")
 S = TypeVar("S", bound="Settings")
 
 
@@ -110,7 +111,7 @@ class Setting:
         number = _float(text) if self.kind == "Double" else _integer(text)
         low, high = self._bounds()
         if number is None or not low <= number <= high or number in self.excluded:
-            raise invalid_value(self.name, text, self._numbers_allowed())
+            raise invalid_value(self.name, text, self._numbers_allowed(), is_shown=bool(_NUMBER_OR_WORD.match(text)))
         return number
 
     def _bounds(self) -> tuple[float, float]:
@@ -139,9 +140,14 @@ def setting(default: Any, doc: str = "", **definition: Any) -> Any:
     return Setting(default, doc, **definition)
 
 
-def invalid_value(name: str, text: str, allowed: str) -> ConfigError:
-    """The error for the value of a setting, in the one form that all settings share."""
-    return ConfigError(f"{name}: {text!r} is not valid; use {allowed}")
+def invalid_value(name: str, text: str, allowed: str, *, is_shown: bool = True) -> ConfigError:
+    """The error for the value of a setting, in the one form that all settings share.
+
+    A value that may contain a password is not shown: with an equals sign, because the next property is part of a value
+    if a line break is lacking in a file, and with `is_shown` False, for a text that was meant for another setting.
+    """
+    shown = repr(text) if is_shown and "=" not in text else "the value"
+    return ConfigError(f"{name}: {shown} is not valid; use {allowed}")
 
 
 def format_value(value: Any) -> str:
@@ -175,11 +181,12 @@ def _float(text: str) -> float | None:
 class Settings:
     """Immutable values of the settings that a subclass declares; attribute = Kafka's name, dots as underscores.
 
-    `given` holds the texts that were given, by Kafka's name; `unknown` names those that no definition has.
+    `given` holds the texts that were given, by Kafka's name, and a `Secret` for each that may be one; `unknown` names
+    those that no definition has.
     """
 
     SETTINGS: ClassVar[dict[str, Any]] = {}
-    given: dict[str, str]
+    given: dict[str, Any]
     unknown: tuple[str, ...]
 
     def __init_subclass__(cls) -> None:
@@ -193,12 +200,13 @@ class Settings:
     @classmethod
     def from_properties(cls: type[S], properties: Mapping[str, Value | None]) -> S:
         """Parse and check; a setting that is absent or None has its default. Raise ConfigError, one sentence."""
-        given = {name: format_value(value) for name, value in properties.items() if value is not None}
+        given = {name: value for name, value in properties.items() if value is not None}
         settings = cls.__new__(cls)
         values = vars(settings)
         for name, definition in cls.SETTINGS.items():
             values[name.replace(".", "_")] = definition.parse(given[name]) if name in given else definition.default
-        values["given"] = given
+        texts = {name: format_value(value) for name, value in given.items()}
+        values["given"] = {name: Secret(text) if cls.is_secret(name) else text for name, text in texts.items()}
         values["unknown"] = tuple(name for name in given if name not in cls.SETTINGS and not cls.is_known(name))
         values.update(settings.adjusted())
         settings.check()
@@ -213,6 +221,13 @@ class Settings:
         if name not in self.SETTINGS:
             raise KeyError(name)
         return getattr(self, name.replace(".", "_"))
+
+    @classmethod
+    def is_secret(cls, name: str) -> bool:
+        """True if the value of this setting must not be printed; of an unknown name, too: it may be misspelled."""
+        if name in cls.SETTINGS:
+            return bool(cls.SETTINGS[name].kind == "Password")
+        return is_secret(name) or not cls.is_known(name)
 
     @classmethod
     def is_known(cls, name: str) -> bool:
@@ -235,5 +250,5 @@ class Settings:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = (f" {name}={'***' if is_secret(name) else text}" for name, text in self.given.items())
+        shown = (f" {name}={text}" for name, text in self.given.items())
         return f"<{type(self).__name__}{''.join(shown)}>"

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from kcli.errors import ConfigError
+from kcli.secret import Secret
 from kcli.settings import (
     Boolean,
     Double,
     Int,
     List,
     Long,
+    Password,
     Settings,
     Short,
     String,
@@ -32,7 +34,7 @@ class Example(Settings):
     codec: String = setting("none", choices=("none", "gzip"))
     mode: String = setting("fast", choices=("fast", "slow"), ignore_case=True)
     policy: List = setting(("delete",), choices=("compact", "delete"))
-    sasl_password: String = setting("")
+    sasl_password: Password | None = setting(None)
 
 
 class Derived(Example):
@@ -102,7 +104,7 @@ def test_settings_are_immutable_and_their_repr_hides_secrets() -> None:
     example = Example.from_properties({"sasl.password": "hunter2", "level": 2})
     with pytest.raises(AttributeError, match="immutable"):
         example.level = 3
-    assert repr(example) == "<Example sasl.password=*** level=2>"
+    assert repr(example) == "<Example sasl.password=[hidden] level=2>"
 
 
 def test_unknown_names_are_kept_apart_and_values_are_found_by_kafkas_name() -> None:
@@ -115,3 +117,16 @@ def test_unknown_names_are_kept_apart_and_values_are_found_by_kafkas_name() -> N
 
 def test_values_are_formatted_as_in_properties_files() -> None:
     assert [format_value(value) for value in (True, ("a", "b"), 1.5, "x")] == ["true", "a,b", "1.5", "x"]
+
+
+def test_given_secrets_and_unknown_names_are_hidden_everywhere() -> None:
+    example = Example.from_properties({"sasl.password": "hunter2", "sasl.pasword": "hunter2", "large": "3"})
+    assert repr(example.given) == "{'sasl.password': [hidden], 'sasl.pasword': [hidden], 'large': '3'}"
+    assert "hunter2" not in repr(vars(example))
+    assert example.with_properties({"large": 4}).sasl_password == Secret("hunter2")
+
+
+@pytest.mark.parametrize("value", ["30000sasl.password=hunter2", "hunter2", "pass word", "x-y-z"])
+def test_a_text_that_may_be_a_password_is_not_shown_in_the_error_of_a_number(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"^large: the value is not valid; use a whole number from"):
+        Example.from_properties({"large": value})

@@ -37,6 +37,15 @@ class SecuritySettings(Settings):
     ssl_keystore_certificate_chain: Password | None = setting(None, "Own certificate and its chain as PEM text.")
     ssl_key_password: Password | None = setting(None, "Password of the private key.")
 
+    # TLS with librdkafka's properties that Java lacks
+    ssl_certificate_location: String | None = setting(None, "File with the own certificate and its chain as PEM.")
+    ssl_key_location: String | None = setting(None, "File with the own private key as PEM.")
+    enable_ssl_certificate_verification: Boolean = setting(
+        True, "Check the broker's certificate; false accepts any certificate, so anyone can read along."
+    )
+    https_ca_location: String | None = setting(None, "Trusted certificates of the token endpoint: a PEM file.")
+    https_ca_pem: Password | None = setting(None, "Trusted certificates of the token endpoint as PEM text.")
+
     # SASL
     sasl_mechanism: String = setting(
         "GSSAPI",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kcli.errors import ConfigError
+from kcli.secret import Secret
 from kcli.spark.client_options import client_config, ignored_properties
 from kcli.spark.option_table import CONNECTORS, OURS, VIEW_NAMES
 from kcli.spark.options import _ONLY_BATCH, ignored_options, parse_options
@@ -296,7 +297,7 @@ def test_files_and_variables_are_resolved_by_client_config(tmp_path: Path) -> No
     assert (config.bootstrap_servers, config.client_rack, config.client_id) == ("f:1", "eu-1", "of-option")
     assert config.reads_committed
     assert (config.group_id, config.enable_auto_commit, config.allow_auto_create_topics) == (None, False, False)
-    assert config.given["ssl.key.password"] == "hidden"
+    assert config.given["ssl.key.password"] == Secret("hidden")
     assert ignored_properties(config) == [
         "kafka.qeue.size is ignored: it is not a Kafka client property",
         "kafka.ssl.key.password has no effect: security.protocol is PLAINTEXT",
