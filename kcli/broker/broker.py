@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kcli.broker.files import Files
     from kcli.broker.group.group_coordinator import GroupCoordinator
     from kcli.broker.group.offset_store import OffsetStore
+    from kcli.broker.security.listeners import Endpoint
 
 T = TypeVar("T")
 
@@ -74,6 +75,7 @@ class Broker:
         self.control = Control()
         self.host = config.host
         self.port = config.port
+        self.endpoints = config.endpoints  # with the ports in use, once they are bound
         self._files = files
         self._log = log or _log_to_stderr
         self._calls: deque[Callable[[], None]] = deque()
@@ -90,9 +92,8 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """The `host:port` on which the broker listens."""
-        host = f"[{self.host}]" if ":" in self.host else self.host or "0.0.0.0"
-        return f"{host}:{self.port}"
+        """The `host:port` of the first listener."""
+        return _shown(self.host, self.port)
 
     # ---- life cycle ----
 
@@ -102,24 +103,32 @@ class Broker:
         KcliError or OSError if that fails; then nothing is left open.
         """
         with ExitStack() as undo:
-            sock = undo.enter_context(self._bind())
-            self.port = sock.getsockname()[1]
+            sockets = [undo.enter_context(self._bind(endpoint)) for endpoint in self.config.endpoints]
+            self.endpoints = tuple(
+                endpoint._replace(port=sock.getsockname()[1])
+                for endpoint, sock in zip(self.config.endpoints, sockets, strict=True)
+            )
+            self.port = self.endpoints[0].port
             self._open_data(undo)
             self.server = self._make_server()
             self.is_started = True
-            self.server.listen_on(sock, max(self.config.socket_listen_backlog_size, _MIN_BACKLOG))
+            backlog = max(self.config.socket_listen_backlog_size, _MIN_BACKLOG)
+            for endpoint, sock in zip(self.endpoints, sockets, strict=True):
+                self.server.listen_on(sock, backlog, endpoint.name)
             undo.pop_all()
         self._maintenance_due_ms = self.clock.now_ms()
         self._log_reports()
         if (ignored := without_effect(self.config.given, BROKER_OPTIONS)) is not None:
             self._log(ignored)
 
-    def _bind(self) -> socket.socket:
+    def _bind(self, endpoint: Endpoint) -> socket.socket:
         """Bind the port before anything else. Clients cannot connect until everything is loaded."""
         try:
-            sock = bind_socket(self.config.host, self.config.port)
+            sock = bind_socket(endpoint.host, endpoint.port)
         except OSError as error:
-            raise KcliError(f"cannot listen on {self.address}: {error.strerror or error}") from None
+            raise KcliError(
+                f"cannot listen on {_shown(endpoint.host, endpoint.port)}: {error.strerror or error}"
+            ) from None
         # Accepted sockets inherit the sizes. A receive buffer has to be set before a connection is established.
         for buffer, size in (
             (socket.SO_SNDBUF, self.config.socket_send_buffer_bytes),
@@ -140,8 +149,10 @@ class Broker:
         self.replica_manager = ReplicaManager(self.log_manager, self.timer, self.clock, config)
         self.cluster = ClusterState(config, files, self.log_manager, self.replica_manager)
         self._reports.append(self.cluster.reports)
-        self.cluster.host = config.advertised_host or _reachable_host(self.host)
-        self.cluster.port = config.advertised_port or self.port
+        self.cluster.advertised = {
+            one.name: (one.advertised_host or _reachable_host(one.host), one.advertised_port or one.port)
+            for one in self.endpoints
+        }
         self.log_manager.open(self.cluster.log_config)
         self.cluster.start()
         if OFFSETS_TOPIC in self.cluster.topics:
@@ -299,6 +310,10 @@ class Broker:
             import traceback
 
             self._log("".join(traceback.format_exception(bug)).rstrip())
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host or '0.0.0.0'}:{port}"
 
 
 def _reachable_host(host: str) -> str:

@@ -44,7 +44,7 @@ DEFAULT = -1  # as partition count or replication factor: the default in the bro
 
 
 class ClusterState:
-    """Topics by name, dynamic settings, and the advertised `host` and `port`, which are set when the broker listens.
+    """Topics by name, dynamic settings, and the advertised addresses, which are set when the broker listens.
 
     Create it before the logs are opened, because opening needs `log_config`, and call `start` afterwards. The callbacks
     in `on_topic_deleted` get the topic's name and the wall-clock time. `reports` holds messages to log.
@@ -56,8 +56,10 @@ class ClusterState:
         """Read the topic store. ConfigError if it is damaged."""
         self.node_id = config.node_id
         self.cluster_id = log_manager.cluster_id
-        self.host = config.advertised_host or config.host
-        self.port = config.advertised_port or config.port
+        #: The address that clients of each listener are told, by the listener's name.
+        self.advertised = {
+            one.name: (one.advertised_host or one.host, one.advertised_port or one.port) for one in config.endpoints
+        }
         self.on_topic_deleted: list[Callable[[str, int], None]] = []
         self.reports: list[str] = []
         self._is_pending = False
@@ -79,6 +81,10 @@ class ClusterState:
     def settings(self) -> BrokerConfig:
         """The broker's settings, including those changed at run time."""
         return self.dynamic.settings
+
+    def address(self, listener: str) -> tuple[str, int]:
+        """Return the host and port for clients of a listener; of the first listener if there is no such one."""
+        return self.advertised.get(listener) or next(iter(self.advertised.values()))
 
     def log_config(self, name: str) -> LogConfig:
         """Return the log configuration of a topic; the defaults for an unknown one."""

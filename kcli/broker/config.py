@@ -9,6 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from kcli.broker.config_defs import Option, Update, option
+from kcli.broker.security.listeners import (
+    DEFAULT_PROTOCOL_MAP,
+    LISTENER_SETTINGS,
+    Endpoint,
+    ListenerSettings,
+    is_listener_property,
+    parse_endpoints,
+    suggestion,
+)
 from kcli.errors import ConfigError
 from kcli.settings import (
     INT_MAX,
@@ -18,10 +27,10 @@ from kcli.settings import (
     Int,
     List,
     Long,
+    Password,
     Settings,
     Short,
     String,
-    invalid_value,
 )
 from kcli.text import closest_name
 
@@ -37,8 +46,20 @@ class BrokerConfig(Settings):
     broker_rack: String | None = option(None)
     listeners: List = option(("PLAINTEXT://127.0.0.1:9092",))
     advertised_listeners: List | None = option(None)
+    listener_security_protocol_map: String = option(DEFAULT_PROTOCOL_MAP)
+    controller_listener_names: List = option(("CONTROLLER",))
     log_dir: List | None = option(None)
     log_dirs: List | None = option(None)
+
+    # Security; more properties are in ListenerSettings.
+    allow_everyone_if_no_acl_found: Boolean = option(False, internal=True)
+    authorizer_class_name: String = option("")
+    connection_failed_authentication_delay_ms: Int = option(100, at_least=0)
+    delegation_token_expiry_check_interval_ms: Long = option(3_600_000, at_least=1)
+    delegation_token_expiry_time_ms: Long = option(86_400_000, at_least=1)
+    delegation_token_max_lifetime_ms: Long = option(604_800_000, at_least=1)
+    delegation_token_secret_key: Password | None = option(None)
+    super_users: String = option("")
 
     # Connections and requests.
     connections_max_idle_ms: Long = option(600_000)
@@ -125,7 +146,6 @@ class BrokerConfig(Settings):
     compression_gzip_level: Int = option(-1, at_least=-1, at_most=9, excluded=(0,), update=_LIVE, ignored=True)
     compression_lz4_level: Int = option(9, at_least=1, at_most=17, update=_LIVE, ignored=True)
     compression_zstd_level: Int = option(3, at_least=-131_072, at_most=22, update=_LIVE, ignored=True)
-    controller_listener_names: List = option(("CONTROLLER",), ignored=True)
     controller_quorum_bootstrap_servers: List = option((), ignored=True)
     controller_quorum_voters: List = option((), ignored=True)
     delete_records_purgatory_purge_interval_requests: Int = option(1, ignored=True)
@@ -135,7 +155,6 @@ class BrokerConfig(Settings):
     group_consumer_min_session_timeout_ms: Int = option(45_000, at_least=1, ignored=True)
     group_consumer_session_timeout_ms: Int = option(45_000, at_least=1, ignored=True)
     inter_broker_listener_name: String | None = option(None, ignored=True)
-    listener_security_protocol_map: String = option("PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT", ignored=True)
     log_cleaner_io_buffer_size: Int = option(524_288, at_least=0, ignored=True)
     log_cleaner_threads: Int = option(1, at_least=0, ignored=True)
     log_local_retention_bytes: Long = option(-2, at_least=-2, ignored=True)
@@ -154,28 +173,39 @@ class BrokerConfig(Settings):
     replica_fetch_max_bytes: Int = option(1_048_576, at_least=0, ignored=True)
     replica_lag_time_max_ms: Long = option(30_000, ignored=True)
     request_timeout_ms: Int = option(30_000, ignored=True)
+    sasl_mechanism_inter_broker_protocol: String = option("GSSAPI", ignored=True)
+    security_inter_broker_protocol: String = option("PLAINTEXT", ignored=True)
     share_coordinator_state_topic_min_isr: Short = option(1, at_least=1, ignored=True)
     transaction_max_timeout_ms: Int = option(900_000, at_least=1, ignored=True)
     transaction_state_log_min_isr: Int = option(1, at_least=1, ignored=True)
     transactional_id_expiration_ms: Int = option(604_800_000, at_least=1, ignored=True)
     unclean_leader_election_enable: Boolean = option(False, update=_LIVE, ignored=True)
 
-    # Derived from the listeners: the addresses to listen on and to advertise. Port 0 means any free port.
+    # The listeners; `host` and `port` are those of the first one. Port 0 means any free port.
+    endpoints: tuple[Endpoint, ...]
     host: str
     port: int
-    advertised_host: str | None
-    advertised_port: int | None
+
+    @classmethod
+    def is_known(cls, name: str) -> bool:
+        return is_listener_property(name)
 
     def adjusted(self) -> dict[str, Any]:
         if self.unknown:
             name = self.unknown[0]
-            close = closest_name(name, BROKER_OPTIONS)
+            close = suggestion(name) or closest_name(name, BROKER_OPTIONS)
             raise ConfigError(f"{name} is not a broker setting" + (f"; did you mean {close}?" if close else ""))
-        host, port = _endpoint("listeners", self.listeners)
-        advertised: tuple[str | None, int | None] = (None, None)
-        if self.advertised_listeners:
-            advertised = _endpoint("advertised.listeners", self.advertised_listeners)
-        return {"host": host, "port": port, "advertised_host": advertised[0], "advertised_port": advertised[1]}
+        endpoints = parse_endpoints(
+            self.listeners,
+            self.advertised_listeners,
+            self.listener_security_protocol_map,
+            self.controller_listener_names,
+        )
+        return {"endpoints": endpoints, "host": endpoints[0].host, "port": endpoints[0].port}
+
+    def listener_settings(self, name: str) -> ListenerSettings:
+        """Return the security properties of the listener with this name. ConfigError if one is not valid."""
+        return ListenerSettings.of_listener(name, self.given)
 
     @property
     def data_dir(self) -> str | None:
@@ -187,6 +217,9 @@ class BrokerConfig(Settings):
         for name, directories in (("log.dirs", self.log_dirs), ("log.dir", self.log_dir)):
             if directories is not None and len(directories) != 1:
                 raise ConfigError(f"{name} must name exactly one directory; got {','.join(directories) or 'none'}")
+        for endpoint in self.endpoints:
+            if endpoint.protocol != "PLAINTEXT":
+                self.listener_settings(endpoint.name)
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigError(
                 f"group.min.session.timeout.ms {self.group_min_session_timeout_ms} is greater than "
@@ -194,16 +227,5 @@ class BrokerConfig(Settings):
             )
 
 
+BrokerConfig.SETTINGS |= {name: Option.of(definition) for name, definition in LISTENER_SETTINGS.items()}
 BROKER_OPTIONS: dict[str, Option] = BrokerConfig.SETTINGS
-
-
-def _endpoint(setting: str, listeners: List) -> tuple[str, int]:
-    """Return host and port of the one listener. ConfigError unless it is PLAINTEXT://host:port."""
-    served = [one for one in listeners if not one.upper().startswith("CONTROLLER://")]
-    if len(served) != 1:
-        raise ConfigError(f"{setting} must name exactly one listener, such as PLAINTEXT://127.0.0.1:9092")
-    scheme, _, address = served[0].partition("://")
-    host, colon, port = address.rpartition(":")
-    if scheme.upper() != "PLAINTEXT" or not colon or not port.isdecimal() or int(port) > 65_535:
-        raise invalid_value(setting, served[0], "PLAINTEXT://HOST:PORT, such as PLAINTEXT://127.0.0.1:9092")
-    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -11,7 +11,11 @@ from typing import Any
 
 from kcli.settings import Setting
 
-TYPE_NUMBERS = {"Boolean": 1, "String": 2, "Int": 3, "Short": 4, "Long": 5, "Double": 6, "List": 7}
+_TYPE_NUMBERS = {"Boolean": 1, "String": 2, "Int": 3, "Short": 4, "Long": 5, "Double": 6, "List": 7, "Password": 9}
+_CLASS = 8
+
+
+_SHARED = [name for name in Setting.__slots__ if name != "custom_parse"]
 
 
 class Update(Enum):
@@ -47,6 +51,16 @@ class Option(Setting):
         self.ignored = ignored
         self.internal = internal
         self.synonyms = synonyms or {}
+
+    @classmethod
+    def of(cls, definition: Setting) -> Option:
+        """Return the definition of a setting as one of the broker."""
+        return cls(**{name: getattr(definition, name) for name in _SHARED}, parse=definition.custom_parse)
+
+    @property
+    def type_number(self) -> int:
+        """The type in DescribeConfigs."""
+        return _CLASS if self.name.endswith(".class") else _TYPE_NUMBERS[self.kind]
 
 
 def without_effect(names: Iterable[str], options: Mapping[str, Option]) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kcli.broker.config import BROKER_OPTIONS
-from kcli.broker.config_defs import TYPE_NUMBERS, Option, Update
+from kcli.broker.config_defs import Option, Update
 from kcli.broker.dynamic_config import DynamicConfig
 from kcli.broker.topic_configs import TOPIC_OPTIONS, topic_values
 from kcli.settings import format_value
@@ -21,12 +21,12 @@ class Synonym(NamedTuple):
     """One source of a value, with the setting's name in that source."""
 
     name: str
-    value: str
+    value: str | None
     source: int
 
 
 class ConfigEntry(NamedTuple):
-    """A setting. `value` is None if it is not set; the first of `synonyms` is in effect."""
+    """A setting. `value` is None if it is not set or sensitive; the first of `synonyms` is in effect."""
 
     name: str
     value: str | None
@@ -34,6 +34,7 @@ class ConfigEntry(NamedTuple):
     read_only: bool
     synonyms: list[Synonym]
     type_number: int
+    is_sensitive: bool = False
 
 
 def topic_entries(dynamic: DynamicConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
@@ -52,7 +53,7 @@ def _topic_entry(option: Option, value: object, dynamic: DynamicConfig, override
     if option.synonyms:
         synonyms += _broker_synonyms(next(iter(option.synonyms)), dynamic)
     source = synonyms[0].source if synonyms else DEFAULT
-    return ConfigEntry(name, text, source, False, synonyms, TYPE_NUMBERS[option.kind])
+    return ConfigEntry(name, text, source, False, synonyms, option.type_number)
 
 
 def broker_entries(dynamic: DynamicConfig) -> list[ConfigEntry]:
@@ -69,15 +70,18 @@ def _broker_entry(option: Option, dynamic: DynamicConfig) -> ConfigEntry:
     synonyms = _broker_synonyms(option.name, dynamic)
     source = synonyms[0].source if synonyms else DEFAULT
     read_only = option.update is Update.READ_ONLY
+    if option.kind == "Password":
+        hidden = [Synonym(one.name, None, one.source) for one in synonyms]
+        return ConfigEntry(option.name, None, source, read_only, hidden, option.type_number, is_sensitive=True)
     text = None if value is None else format_value(value)
-    return ConfigEntry(option.name, text, source, read_only, synonyms, TYPE_NUMBERS[option.kind])
+    return ConfigEntry(option.name, text, source, read_only, synonyms, option.type_number)
 
 
 def entries_of_all_brokers(dynamic: DynamicConfig) -> list[ConfigEntry]:
     """Return the overrides for all brokers."""
     return [
         ConfigEntry(
-            name, text, ALL_BROKERS, False, [Synonym(name, text, ALL_BROKERS)], TYPE_NUMBERS[BROKER_OPTIONS[name].kind]
+            name, text, ALL_BROKERS, False, [Synonym(name, text, ALL_BROKERS)], BROKER_OPTIONS[name].type_number
         )
         for name, text in sorted(dynamic.of_all_brokers().items())
     ]

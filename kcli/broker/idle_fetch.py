@@ -88,8 +88,11 @@ class IdleFetch:
         if not self._is_same(frame) or not self._is_idle():
             return None
         correlation_id = _INT32.unpack_from(frame, _CORRELATION_AT)[0]
-        key, version, _, client_id, connection_id, host, _, _ = self._context
-        context = RequestContext(key, version, correlation_id, client_id, connection_id, host, now_ms, now_wall_ms)
+        key, version, _, client_id, connection_id, host, _, _, principal, listener, is_token = self._context
+        context = RequestContext(
+            key, version, correlation_id, client_id, connection_id, host, now_ms, now_wall_ms,
+            principal, listener, is_token,
+        )  # fmt: skip
         asked = self._asked
         if asked.session is not None:
             asked = self._asked = self._manager.fetch_sessions.repeat(asked.session, now_ms)

@@ -18,13 +18,16 @@ from kcli.protocol.headers import decode_request_header, encode_response_parts
 from kcli.protocol.registry import ApiKey, api_name, request_type, response_type
 from kcli.protocol.wire import Message, Request, fields_of
 
+#: The principal of a connection without authentication.
+ANONYMOUS = "User:ANONYMOUS"
 _CORRELATION = struct.Struct(">i")
 
 
 class RequestContext(NamedTuple):
     """The facts of a request besides its body.
 
-    `now_ms` (steady clock) and `now_wall_ms` (wall clock) are the time at which its handling starts.
+    `now_ms` (steady clock) and `now_wall_ms` (wall clock) are the time at which its handling starts. `principal` is
+    `User:NAME`; `is_token` is True if it was authenticated by a delegation token. `listener` is the listener's name.
     """
 
     api_key: int
@@ -35,6 +38,9 @@ class RequestContext(NamedTuple):
     client_host: str
     now_ms: float
     now_wall_ms: int
+    principal: str = ANONYMOUS
+    listener: str = "PLAINTEXT"
+    is_token: bool = False
 
 
 class EncodedResponse(NamedTuple):
@@ -48,7 +54,14 @@ class CloseConnection(Exception):
 
 
 def read_request(
-    frame: bytearray, connection_id: str, client_host: str, now_ms: float, now_wall_ms: int
+    frame: bytearray,
+    connection_id: str,
+    client_host: str,
+    now_ms: float,
+    now_wall_ms: int,
+    principal: str = ANONYMOUS,
+    listener: str = "PLAINTEXT",
+    is_token: bool = False,
 ) -> tuple[Request[Any], RequestContext]:
     """Decode a frame. CloseConnection for every frame on which Apache Kafka closes the connection.
 
@@ -59,8 +72,9 @@ def read_request(
         header, body_at = decode_request_header(frame)
         key, version = header.api_key, header.api_version
         context = RequestContext(
-            key, version, header.correlation_id, header.client_id, connection_id, client_host, now_ms, now_wall_ms
-        )
+            key, version, header.correlation_id, header.client_id, connection_id, client_host, now_ms, now_wall_ms,
+            principal, listener, is_token,
+        )  # fmt: skip
         if not is_served(key, version):
             if key == ApiKey.API_VERSIONS:
                 return request_type(key)(), context

@@ -13,6 +13,7 @@ from typing import Any
 from kcli.broker.control import DROP, SILENCE, Control, Delay, Verdict
 from kcli.broker.pending import Pending, Repeatable
 from kcli.broker.request_context import (
+    ANONYMOUS,
     CloseConnection,
     EncodedResponse,
     RequestContext,
@@ -35,6 +36,18 @@ Handle = Callable[[Request[Any], RequestContext], Answer]
 _ACCEPT_AGAIN_MS = 500.0
 # A connection may be closed in favour of a new one after it was quiet for this time.
 _MIN_IDLE_MS = 1000.0
+
+
+class _Connection:
+    """A client's connection: its address, the listener on which it came, and its principal."""
+
+    __slots__ = ("host", "is_token", "listener", "principal")
+
+    def __init__(self, host: str, listener: str) -> None:
+        self.host = host
+        self.listener = listener
+        self.principal = ANONYMOUS
+        self.is_token = False
 
 
 class ConnectionQuotas:
@@ -72,9 +85,6 @@ class ConnectionQuotas:
             self._per_host[host] -= 1
             if not self._per_host[host]:
                 del self._per_host[host]
-
-    def host(self, id: str) -> str:
-        return self._hosts[id]
 
 
 def max_open_connections() -> int:
@@ -124,6 +134,7 @@ class SocketServer:
         self._evicts = evicts
         self._log = log
         self._accepted_count = 0
+        self._connections: dict[str, _Connection] = {}
         self._is_paused = False
         self._repeatable: dict[str, Repeatable] = {}
 
@@ -143,9 +154,9 @@ class SocketServer:
         while received:  # pop, so that each frame is freed as soon as its request is done
             self._receive(*received.pop())
 
-    def listen_on(self, sock: socket.socket, backlog: int) -> None:
-        """Accept connections from this bound socket."""
-        self._selector.listen_on(sock, backlog)
+    def listen_on(self, sock: socket.socket, backlog: int, listener: str = "PLAINTEXT") -> None:
+        """Accept connections from this bound socket of a listener."""
+        self._selector.listen_on(sock, backlog, listener)
 
     def finish_sending(self, timeout_ms: float) -> None:
         """Process no more requests, and wait up to `timeout_ms` until pending answers are sent."""
@@ -163,8 +174,8 @@ class SocketServer:
 
     # ---- connections ----
 
-    def _accept(self, sockets: list[socket.socket], error: OSError | None) -> None:
-        for sock in sockets:
+    def _accept(self, accepted: list[tuple[socket.socket, str]], error: OSError | None) -> None:
+        for sock, listener in accepted:
             host = _host(sock)
             if self.quotas.is_full and not self._close_idle_connection():
                 sock.close()
@@ -174,6 +185,7 @@ class SocketServer:
                 self._accepted_count += 1
                 id = str(self._accepted_count)
                 self.quotas.add(id, host)
+                self._connections[id] = _Connection(host, listener)
                 self._selector.register(id, sock)
         if error is not None:
             self._release_descriptors()
@@ -200,6 +212,7 @@ class SocketServer:
 
     def _release_quota(self, id: str) -> None:
         self.quotas.remove(id)
+        self._connections.pop(id, None)
         self._repeatable.pop(id, None)
         if self._is_paused:
             self._pause_accepting(False)
@@ -213,7 +226,17 @@ class SocketServer:
         if id in self._repeatable and self._resume_idle(id, frame, now_ms, now_wall_ms):
             return
         try:
-            request, context = read_request(frame, id, self.quotas.host(id), now_ms, now_wall_ms)
+            connection = self._connections[id]
+            request, context = read_request(
+                frame,
+                id,
+                connection.host,
+                now_ms,
+                now_wall_ms,
+                connection.principal,
+                connection.listener,
+                connection.is_token,
+            )
         except CloseConnection:
             self._close(id)
             return

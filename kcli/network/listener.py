@@ -16,8 +16,9 @@ _CLOSED_EARLY = {errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.EINTR}
 class Listener:
     """Accepts connections unless paused; the operating system then queues them, up to `backlog`."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, name: str = "") -> None:
         sock.setblocking(False)
+        self.name = name
         self.transport = sock
         self.watched_events = 0
         self.paused = False

@@ -66,7 +66,8 @@ class Selector:
     - `connected`: ids that can be sent to from now on.
     - `disconnected`: id -> reason, a sentence. Connections ended by `close` are not included.
     - `failed_sends`: ids among the disconnected whose frame was not completely written.
-    - `accepted`: sockets of listeners, to `register` or close; `accept_error`: the error that stopped accepting.
+    - `accepted`: (socket, name of its listener), to `register` or close; `accept_error`: the error that stopped
+      accepting.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Selector:
         self.connected: list[str] = []
         self.disconnected: dict[str, str] = {}
         self.failed_sends: list[str] = []
-        self.accepted: list[socket.socket] = []
+        self.accepted: list[tuple[socket.socket, str]] = []
         self.accept_error: OSError | None = None
         self._clock = clock
         self._poller = poller or SocketPoller()
@@ -134,10 +135,10 @@ class Selector:
             return
         self._add(id, opened, format_address(address), HANDSHAKING if is_connected else CONNECTING)
 
-    def listen_on(self, sock: socket.socket, backlog: int = 50) -> None:
+    def listen_on(self, sock: socket.socket, backlog: int = 50, name: str = "") -> None:
         """Listen on a bound socket; polls put new connections into `accepted`. `backlog` is the queue's length."""
         sock.listen(backlog)
-        listener = Listener(sock)
+        listener = Listener(sock, name)
         self._listeners.append(listener)
         self._poller.watch(listener)
 
@@ -227,10 +228,15 @@ class Selector:
         self._read_after_memory()
         for watched, events in self._poller.wait(self._wait_ms(timeout_ms)):
             if isinstance(watched, Listener):
-                self.accepted, self.accept_error = watched.accept()
+                self._accept(watched)
             else:
                 self._handle(watched, events)
         self._close_idle()
+
+    def _accept(self, listener: Listener) -> None:
+        accepted, error = listener.accept()
+        self.accepted += [(sock, listener.name) for sock in accepted]
+        self.accept_error = error or self.accept_error
 
     def _clear_results(self) -> None:
         self.completed_sends = []

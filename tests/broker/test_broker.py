@@ -191,7 +191,7 @@ def test_start_without_data_directory_raises() -> None:
 
 def test_advertised_listener_is_the_address_for_clients(serve: Callable[..., Served]) -> None:
     served = serve(advertised_listeners="PLAINTEXT://kafka.example.org:19092")
-    assert (served.broker.cluster.host, served.broker.cluster.port) == ("kafka.example.org", 19092)
+    assert served.broker.cluster.address("PLAINTEXT") == ("kafka.example.org", 19092)
 
 
 def test_ipv6_address_has_brackets(serve: Callable[..., Served]) -> None:

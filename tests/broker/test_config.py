@@ -10,8 +10,9 @@ import pytest
 
 import kcli.broker
 from kcli.broker.config import BROKER_OPTIONS, BrokerConfig
-from kcli.broker.config_defs import TYPE_NUMBERS, without_effect
+from kcli.broker.config_defs import without_effect
 from kcli.broker.log.log_config import LogConfig
+from kcli.broker.security.listeners import LISTENER_SETTINGS
 from kcli.broker.topic_configs import TOPIC_OPTIONS
 from kcli.errors import ConfigError
 from kcli.protocol.messages.describe_configs import (
@@ -30,7 +31,6 @@ DEFAULT = 5
 # Settings that differ from Kafka's, with the reason.
 OTHER_DEFAULTS = {
     "controller.listener.names": "has none in Kafka, where it must be given",
-    "listener.security.protocol.map": "there are only plain text listeners",
     "listeners": "loopback only",
     "log.dir": "no data directory unless one is configured",
     "node.id": "has none in Kafka, where it must be given",
@@ -42,7 +42,26 @@ OTHER_DEFAULTS = {
     "transaction.state.log.replication.factor": "there is one node",
 }
 # Read by BrokerConfig itself.
-OF_THE_CONFIG = {"advertised.listeners", "listeners", "log.dir", "log.dirs"}
+OF_THE_CONFIG = {
+    "advertised.listeners",
+    "controller.listener.names",
+    "listener.security.protocol.map",
+    "listeners",
+    "log.dir",
+    "log.dirs",
+}
+# Read by kcli.security, in settings of a listener, or by the authorizer.
+OF_SECURITY = {
+    *LISTENER_SETTINGS,
+    "allow.everyone.if.no.acl.found",
+    "authorizer.class.name",
+    "connection.failed.authentication.delay.ms",
+    "delegation.token.expiry.check.interval.ms",
+    "delegation.token.expiry.time.ms",
+    "delegation.token.max.lifetime.ms",
+    "delegation.token.secret.key",
+    "super.users",
+}
 # Read because clients see them in the settings of topics, but without an effect on a single replica.
 ONLY_SHOWN = {
     "min.insync.replicas",
@@ -119,10 +138,11 @@ def test_settings_are_read_only() -> None:
         ),
         ("log.dirs", "/a,/b", "log.dirs must name exactly one directory; got /a,/b"),
         ("log.dirs", "", "log.dirs must name exactly one directory; got none"),
-        ("listeners", "SSL://127.0.0.1:9093", "is not valid; use PLAINTEXT://HOST:PORT"),
-        ("listeners", "PLAINTEXT://127.0.0.1", "is not valid; use PLAINTEXT://HOST:PORT"),
-        ("listeners", "PLAINTEXT://127.0.0.1:70000", "is not valid; use PLAINTEXT://HOST:PORT"),
-        ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "must name exactly one listener"),
+        ("listeners", "OTHER://127.0.0.1:9093", "listeners: OTHER has no security protocol; add OTHER:PROTOCOL to"),
+        ("listeners", "PLAINTEXT://127.0.0.1", "is not valid; use NAME://HOST:PORT"),
+        ("listeners", "PLAINTEXT://127.0.0.1:70000", "is not valid; use NAME://HOST:PORT"),
+        ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "listeners: PLAINTEXT is given twice"),
+        ("listener.name.ssl.ssl.client.aut", "none", "did you mean listener.name.ssl.ssl.client.auth?"),
         ("group.max.session.timeout.ms", "10", "6000 is greater than group.max.session.timeout.ms 10"),
     ],
 )
@@ -150,7 +170,8 @@ def test_listener_gives_host_and_port(listener: str, host: str, port: int) -> No
 
 def test_advertised_listener_may_differ() -> None:
     config = BrokerConfig.from_properties({"advertised.listeners": "PLAINTEXT://broker.example:19092"})
-    assert (config.advertised_host, config.advertised_port) == ("broker.example", 19092)
+    [endpoint] = config.endpoints
+    assert (endpoint.advertised_host, endpoint.advertised_port) == ("broker.example", 19092)
     assert config.port == 9092
 
 
@@ -178,7 +199,7 @@ def test_every_setting_is_read_or_reported_as_without_effect() -> None:
     read = attributes_read(BROKER, without="config.py")
     unread = {name for name in BROKER_OPTIONS if name.replace(".", "_") not in read} - defaults_of_topics
     ignored = {name for name, option in BROKER_OPTIONS.items() if option.ignored}
-    assert unread - OF_THE_CONFIG == ignored - ONLY_SHOWN
+    assert unread - OF_THE_CONFIG - OF_SECURITY == ignored - ONLY_SHOWN
 
 
 def test_every_topic_setting_is_read_by_a_log_or_reported_as_without_effect() -> None:
@@ -217,7 +238,7 @@ def test_setting_matches_kafkas_definition(name: str, kafkas_settings: dict[str,
         assert name not in kafkas_settings
         return
     kafkas = kafkas_settings[name]
-    assert TYPE_NUMBERS[option.kind] == kafkas.config_type
+    assert option.type_number == kafkas.config_type
     if option.update.name != "READ_ONLY":
         assert not kafkas.read_only, "can be changed at run time here, but not in Kafka"
     if name not in OTHER_DEFAULTS:

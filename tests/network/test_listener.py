@@ -24,7 +24,7 @@ def come(selector: Selector, sock: socket.socket) -> list[socket.socket]:
     there: list[socket.socket] = []
     for _ in range(100):
         selector.poll(10)
-        there += selector.accepted
+        there += [sock for sock, _ in selector.accepted]
         if there:
             break
     return there

@@ -35,11 +35,12 @@ def handle(broker: Broker, request: DescribeClusterRequest, context: RequestCont
             error_message=f"{request.endpoint_type} is not a valid endpoint type",
         )
     cluster = broker.cluster
+    host, port = cluster.address(context.listener)
     rack = broker.config.broker_rack
     response = DescribeClusterResponse(
         cluster_id=cluster.cluster_id,
         controller_id=cluster.node_id,
-        brokers=[DescribeClusterBroker(broker_id=cluster.node_id, host=cluster.host, port=cluster.port, rack=rack)],
+        brokers=[DescribeClusterBroker(broker_id=cluster.node_id, host=host, port=port, rack=rack)],
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS

@@ -74,6 +74,7 @@ def _row(entry: ConfigEntry, with_synonyms: bool) -> DescribeConfigsResourceResu
         value=entry.value,
         read_only=entry.read_only,
         config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
         synonyms=[DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source) for one in synonyms],
         config_type=entry.type_number,
         documentation=None,

@@ -26,9 +26,9 @@ def handle(broker: Broker, request: FindCoordinatorRequest, context: RequestCont
     problem = _offsets_topic_error(broker) if request.key_type == GROUP else None
     if context.api_version >= FIRST_VERSION_WITH_BATCHES:
         return FindCoordinatorResponse(
-            coordinators=[_find(broker, request, key, problem) for key in request.coordinator_keys]
+            coordinators=[_find(broker, request, key, problem, context) for key in request.coordinator_keys]
         )
-    coordinator = _find(broker, request, request.key, problem)
+    coordinator = _find(broker, request, request.key, problem, context)
     return FindCoordinatorResponse(
         error_code=coordinator.error_code,
         error_message=coordinator.error_message or "NONE",
@@ -47,12 +47,15 @@ def _offsets_topic_error(broker: Broker) -> BrokerError | None:
     return None
 
 
-def _find(broker: Broker, request: FindCoordinatorRequest, key: str, problem: BrokerError | None) -> Coordinator:
+def _find(
+    broker: Broker, request: FindCoordinatorRequest, key: str, problem: BrokerError | None, context: RequestContext
+) -> Coordinator:
     cluster = broker.cluster
     if problem is not None:  # clients try again
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, problem.detail)
     if request.key_type == GROUP:
-        return Coordinator(key=key, node_id=cluster.node_id, host=cluster.host, port=cluster.port)
+        host, port = cluster.address(context.listener)
+        return Coordinator(key=key, node_id=cluster.node_id, host=host, port=port)
     if request.key_type == TRANSACTION:
         return _refused(
             key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "this broker does not support transactions"

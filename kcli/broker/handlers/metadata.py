@@ -39,12 +39,9 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
     if any(not _is_valid(topic, version) for topic in request.topics or ()):
         return _invalid_request(request, version)
     cluster = broker.cluster
+    host, port = cluster.address(context.listener)
     response = MetadataResponse(
-        brokers=[
-            MetadataResponseBroker(
-                node_id=cluster.node_id, host=cluster.host, port=cluster.port, rack=broker.config.broker_rack
-            )
-        ],
+        brokers=[MetadataResponseBroker(node_id=cluster.node_id, host=host, port=port, rack=broker.config.broker_rack)],
         cluster_id=cluster.cluster_id,
         controller_id=cluster.node_id,
         topics=_topics(broker, request, version),
