@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.broker_process import BrokerProcess
+from tests.certificates import Certificates, make_certificates
 from tests.needs import SUMMARY, skip_or_fail
 from tests.real_kafka import Kafka, KafkaNode, KafkaUnavailable, OwnBroker, fetch_jars, locked
 
@@ -192,6 +193,12 @@ def any_own_kafka(request: pytest.FixtureRequest) -> Callable[..., OwnBroker]:
         "broker_process" if request.param == "kcli" else "own_kafka"
     )
     return start
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Certificates of servers and clients, with their stores."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture

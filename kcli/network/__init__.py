@@ -1,10 +1,10 @@
 """Network: frames, connections and the selector. Bytes on sockets; no Kafka requests.
 
-`Selector` drives many connections from one thread: `poll` does all I/O and leaves its results in attributes.
-A `KafkaChannel` is one connection: it sends and receives one frame at a time in each direction, and holds the state of
+`Selector` drives many connections from one thread: `poll` does all I/O and leaves its results in attributes. A
+`KafkaChannel` is one connection: it sends and receives one frame at a time in each direction, and holds the state of
 connecting and of the handshake. A `Transport` is the byte stream below a channel: `PlainTransport` for TCP,
-`MemoryPeer` for tests; TLS has the same interface. `FrameReader` cuts frames out of
-the stream with bounded memory. `FileSlice` is a part of a frame that the operating system sends from a file.
+`TlsTransport` for TLS, `MemoryPeer` for tests. `FrameReader` cuts frames out of the stream with bounded memory.
+`FileSlice` is a part of a frame that the operating system sends from a file.
 
 Threads and ownership: one thread owns a selector with all its channels; only `Selector.wakeup` is thread-safe. Received
 frames belong to the caller, who may free them on any thread. The client and the broker have a selector each.

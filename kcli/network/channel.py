@@ -9,7 +9,7 @@ from selectors import EVENT_WRITE
 
 from kcli.errors import ProtocolError
 from kcli.network.framing import FrameReader, Part, UnsentPart, drop_sent, frame_parts
-from kcli.network.transport import Transport
+from kcli.network.transport import TlsError, Transport
 
 # States in order: CONNECTING until the TCP connection is established, HANDSHAKING until the transport is ready, READY
 # while frames may be sent, CLOSED. An accepted socket starts in HANDSHAKING, as does one that connected immediately.
@@ -155,6 +155,8 @@ class KafkaChannel:
         if isinstance(error, PeerClosed):
             return f"closed by {self.peer}{self._progress_at_loss()}"
         assert isinstance(error, OSError)
+        if isinstance(error, TlsError):
+            return f"TLS with {self.peer} failed: {error}"
         return explain_os_error(error, self.peer, connecting=self.state == CONNECTING) + self._progress_at_loss()
 
     def _progress_at_loss(self) -> str:

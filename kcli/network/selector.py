@@ -15,6 +15,7 @@ from kcli.network.poller import Poller, SocketPoller
 from kcli.network.transport import (
     PlainTransport,
     SocketAddress,
+    TlsError,
     Transport,
     TransportFactory,
     begin_connect,
@@ -33,6 +34,7 @@ class SelectorLike(Protocol):
     completed_receives: list[tuple[str, bytearray]]
     connected: list[str]
     disconnected: dict[str, str]
+    refused: set[str]
     failed_sends: list[str]
 
     def connect(
@@ -65,6 +67,7 @@ class Selector:
       cannot starve the others.
     - `connected`: ids that can be sent to from now on.
     - `disconnected`: id -> reason, a sentence. Connections ended by `close` are not included.
+    - `refused`: ids among the disconnected for which TLS failed in such a way that a new connection would fail as well.
     - `failed_sends`: ids among the disconnected whose frame was not completely written.
     - `accepted`: (socket, name of its listener), to `register` or close; `accept_error`: the error that stopped
       accepting.
@@ -91,6 +94,7 @@ class Selector:
         self.completed_receives: list[tuple[str, bytearray]] = []
         self.connected: list[str] = []
         self.disconnected: dict[str, str] = {}
+        self.refused: set[str] = set()
         self.failed_sends: list[str] = []
         self.accepted: list[tuple[socket.socket, str]] = []
         self.accept_error: OSError | None = None
@@ -242,6 +246,7 @@ class Selector:
         self.completed_sends = []
         self.completed_receives = []
         self.connected = []
+        self.refused = set()
         self.failed_sends = []
         self.accepted = []
         self.accept_error = None
@@ -298,6 +303,8 @@ class Selector:
             if writable and channel.sending and channel.write():
                 self.completed_sends.append(id)
         except (OSError, ProtocolError, PeerClosed) as error:
+            if isinstance(error, TlsError) and error.refused:
+                self.refused.add(id)
             self._disconnect(channel, channel.explain(error))
             return
         if not channel.in_partial_length:  # single bytes must not keep a connection open forever

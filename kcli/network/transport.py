@@ -23,8 +23,19 @@ _MORE_FOLLOWS = getattr(
 )  # Linux: send the header of a Fetch response in one packet with its records
 
 
+class TlsError(OSError):
+    """TLS with the other side failed. `str` is a sentence without the name of the other side: the cause and the cure.
+
+    `refused`: a new connection would fail as well, because of a certificate or of the settings of a side.
+    """
+
+    def __init__(self, sentence: str, *, refused: bool = True) -> None:
+        super().__init__(sentence)
+        self.refused = refused
+
+
 class Transport(Protocol):
-    """The interface of a connection's byte stream. Implementations: `PlainTransport`, `MemoryPeer`.
+    """The interface of a connection's byte stream. Implementations: `PlainTransport`, `TlsTransport`, `MemoryPeer`.
 
     No call blocks; all raise OSError. TLS may have to write in order to read and vice versa: `read_needs` and
     `write_needs` are the events that the last incomplete read or write waits for.

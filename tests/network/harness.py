@@ -14,6 +14,19 @@ from kcli.network.selector import Selector, SelectorLike
 Address = tuple[int, Any]
 
 
+class BytesFile:
+    """A file in memory, for file slices."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def fileno(self) -> int:
+        return -1
+
+    def read_at(self, position: int, length: int) -> bytes:
+        return self.data[position : position + length]
+
+
 class SocketPeer:
     """The far end of one TCP connection."""
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kcli.network.file_slice import FileSlice
 from kcli.network.framing import drop_sent, frame_parts
-from tests.network.harness import MemoryHarness, SocketHarness, SocketPeer
+from tests.network.harness import BytesFile, MemoryHarness, SocketHarness, SocketPeer
 
 
 class DiskFile:
@@ -28,17 +28,6 @@ class DiskFile:
     def read_at(self, position: int, length: int) -> bytes:
         self.reads += 1
         return os.pread(self.fd, length, position)
-
-
-class BytesFile:
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def fileno(self) -> int:
-        return -1
-
-    def read_at(self, position: int, length: int) -> bytes:
-        return self.data[position : position + length]
 
 
 @pytest.fixture

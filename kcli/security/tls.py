@@ -1,0 +1,139 @@
+"""TLS contexts of clients and of broker listeners, made of Kafka's `ssl.*` properties."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kcli.errors import ConfigError
+from kcli.security.ciphers import openssl_ciphers
+from kcli.security.key_stores import KeyMaterial, load_key_store, load_trust_store
+from kcli.security.settings import SecuritySettings
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+
+
+def client_context(config: SecuritySettings) -> ssl.SSLContext:
+    """Return the TLS context of a client. Raise ConfigError, which names a property.
+
+    Without a trust store, the certificates of the operating system are trusted; to load them takes about 0.1 s.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = bool(config.ssl_endpoint_identification_algorithm)
+    _set_protocol(context, config)
+    trusted = load_trust_store(config)
+    if trusted is None:
+        context.load_default_certs()
+    else:
+        _trust(context, trusted, config)
+    key_store = load_key_store(config)
+    if key_store is not None:
+        _load_key(context, key_store)
+    return context
+
+
+def server_context(config: SecuritySettings, client_auth: str) -> ssl.SSLContext:
+    """Return the TLS context of a listener; `client_auth` is Kafka's `ssl.client.auth`: none, requested or required.
+
+    Raise ConfigError, which names a property.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _set_protocol(context, config)
+    key_store = load_key_store(config)
+    if key_store is None:
+        raise ConfigError("ssl.keystore.location is missing; a listener with TLS needs a key and a certificate")
+    _load_key(context, key_store)
+    if client_auth != "none":
+        context.verify_mode = ssl.CERT_REQUIRED if client_auth == "required" else ssl.CERT_OPTIONAL
+        trusted = load_trust_store(config)
+        if trusted is None:
+            context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        else:
+            _trust(context, trusted, config)
+    return context
+
+
+def _set_protocol(context: ssl.SSLContext, config: SecuritySettings) -> None:
+    enabled = [_VERSIONS[name] for name in config.ssl_enabled_protocols]
+    if config.ssl_protocol == "TLSv1.2":
+        enabled = [version for version in enabled if version <= ssl.TLSVersion.TLSv1_2]
+    if config.ssl_cipher_suites:
+        suites = openssl_ciphers(config.ssl_cipher_suites)
+        if not suites.tls13:
+            enabled = [version for version in enabled if version <= ssl.TLSVersion.TLSv1_2]
+        if not suites.older:
+            enabled = [version for version in enabled if version >= ssl.TLSVersion.TLSv1_3]
+        elif suites.older:
+            try:
+                context.set_ciphers(suites.older)
+            except ssl.SSLError:
+                raise ConfigError("ssl.cipher.suites: OpenSSL supports none of the suites") from None
+    if not enabled:
+        raise ConfigError("ssl.enabled.protocols, ssl.protocol and ssl.cipher.suites have no TLS version in common")
+    context.minimum_version, context.maximum_version = min(enabled), max(enabled)
+
+
+def _trust(context: ssl.SSLContext, certificates: str, config: SecuritySettings) -> None:
+    # Java accepts a server's own certificate in the trust store, OpenSSL by default only a self-signed one.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(cadata=certificates)
+    except (ssl.SSLError, ValueError):
+        name = "certificates" if config.ssl_truststore_certificates is not None else "location"
+        raise ConfigError(f"ssl.truststore.{name}: a certificate is damaged") from None
+
+
+def _load_key(context: ssl.SSLContext, store: KeyMaterial) -> None:
+    asked = False
+
+    def password() -> bytes:  # without a function, OpenSSL would prompt on the terminal
+        nonlocal asked
+        asked = True
+        return store.key_password.reveal().encode() if store.key_password else b""
+
+    key = store.private_key_pem.reveal() if store.private_key_pem else ""
+    try:
+        with _readable(store.certificates_pem) as certificates_path, _readable(key) as key_path:
+            context.load_cert_chain(certificates_path, key_path, password)
+    except (ssl.SSLError, ValueError, OSError) as error:
+        raise ConfigError(_key_problem(error, asked, has_password=store.key_password is not None)) from None
+
+
+def _key_problem(error: Exception, asked: bool, *, has_password: bool) -> str:
+    if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
+        return "ssl.keystore: the private key does not belong to the first certificate; put the own certificate first"
+    if asked and not has_password:
+        return "ssl.key.password is missing: the private key is encrypted"
+    if asked:
+        return "ssl.key.password is wrong, or OpenSSL does not know the encryption of the private key"
+    return "ssl.keystore: the private key or its certificate is damaged, or of a kind that OpenSSL does not know"
+
+
+@contextmanager
+def _readable(text: str) -> Iterator[str]:
+    """A path that gives the text to OpenSSL, which reads keys only from a path, without a file on a disk."""
+    if hasattr(os, "memfd_create"):
+        number = os.memfd_create("kcli", os.MFD_CLOEXEC)
+        try:
+            with open(number, "w", closefd=False) as file:
+                file.write(text)
+            yield f"/proc/self/fd/{number}"
+        finally:
+            os.close(number)
+        return
+    reading, writing = os.pipe()
+
+    def write() -> None:
+        with open(writing, "w") as file:
+            file.write(text)
+
+    writer = threading.Thread(target=write)
+    writer.start()  # a pipe holds less than a long chain has
+    try:
+        yield f"/dev/fd/{reading}"
+    finally:
+        os.close(reading)
+        writer.join()
