@@ -221,7 +221,7 @@ def read_properties(path: str | None) -> dict[str, str]:
     """Return the properties in a file; none without a path. `ConfigError` for a file that cannot be read."""
     if not path:
         return {}
-    from kcli.client.config import load_properties
+    from kcli.client.properties import load_properties
 
     try:
         with open(path, encoding="utf-8-sig") as file:  # some editors write a byte order mark

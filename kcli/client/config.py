@@ -1,15 +1,16 @@
-"""Configuration of clients: Kafka's property names, types, defaults and bounds, and Java's properties files. Pure.
+"""Configuration of clients: Kafka's property names, types, defaults and bounds. Pure.
 
 Source: https://kafka.apache.org/documentation/#consumerconfigs and #producerconfigs for 4.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
+from kcli.client import librdkafka
+from kcli.client.login import LoginSettings
 from kcli.errors import ConfigError
-from kcli.security.settings import SecuritySettings
 from kcli.settings import Boolean, Int, List, Long, String, Value, invalid_value, setting
 from kcli.text import closest_name
 
@@ -57,8 +58,11 @@ def _parse_names(_name: str, text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-class ClientConfig(SecuritySettings):
-    """Settings of every client: bootstrap servers, timeouts, backoff, connections, metadata."""
+class ClientConfig(LoginSettings):
+    """Settings of every client: bootstrap servers, security, timeouts, backoff, connections, metadata.
+
+    Names of librdkafka are accepted, and translated to Kafka's.
+    """
 
     bootstrap_servers: String = setting(
         "localhost:9092",
@@ -103,13 +107,21 @@ class ClientConfig(SecuritySettings):
 
     #: Properties of Java's clients that have no effect here, with the reason. A name that ends with a dot is a prefix.
     NO_EFFECT: ClassVar[Mapping[str, str]] = {
-        "config.providers": "values are taken as they are",
         "enable.metrics.push": "no metrics are pushed to brokers",
         "interceptor.classes": "interceptors are Java classes",
         "metadata.max.idle.ms": "topics stay in the metadata until the client is closed",
         "metric.reporters": "reporters are Java classes; see `metrics`",
         "metrics.": "metrics are counted from the start of the client",
+        "sasl.kerberos.kinit.cmd": "Kerberos libraries use the credential cache or the keytab",
+        "sasl.kerberos.min.time.before.relogin": "a ticket is taken for each connection",
+        "sasl.kerberos.ticket.renew.jitter": "a ticket is taken for each connection",
+        "sasl.kerberos.ticket.renew.window.factor": "a ticket is taken for each connection",
         "security.providers": "providers are Java classes",
+        "ssl.keymanager.algorithm": "OpenSSL selects the key",
+        "ssl.provider": "providers are Java classes",
+        "ssl.secure.random.implementation": "OpenSSL makes random numbers",
+        "ssl.trustmanager.algorithm": "OpenSSL checks certificates",
+        **dict.fromkeys(sorted(librdkafka.TUNING), librdkafka.TUNING_REASON),
     }
 
     @property
@@ -119,12 +131,20 @@ class ClientConfig(SecuritySettings):
         Those of other kinds of clients, which a shared file contains, are not among them.
         """
         unused = dict(self.NO_EFFECT)
-        if "SSL" not in self.security_protocol.split("_"):
-            unused["ssl."] = f"security.protocol is {self.security_protocol}"
-        if "SASL" not in self.security_protocol.split("_"):
-            unused["sasl."] = f"security.protocol is {self.security_protocol}"
+        for prefix, is_used in (("ssl.", self.uses_tls), ("https.", self.uses_sasl), ("sasl.", self.uses_sasl)):
+            if not is_used:
+                unused[prefix] = f"security.protocol is {self.security_protocol}"
         reasons = {name: _matching(unused, name) for name, value in self.given.items() if value}
         return {name: reason for name, reason in reasons.items() if reason is not None}
+
+    @classmethod
+    def from_properties(cls: type[C], properties: Mapping[str, Value | None]) -> C:
+        """Parse and check; names may be librdkafka's. Raise ConfigError, one sentence."""
+        return super().from_properties(librdkafka.translated(properties))
+
+    def with_properties(self: C, properties: Mapping[str, Value | None]) -> C:
+        """Return a copy with some settings replaced; None restores the default."""
+        return super().with_properties(librdkafka.translated(properties))
 
     @classmethod
     def from_keywords(cls: type[C], settings: Mapping[str, Value | None], *, base: C | None = None) -> C:
@@ -151,14 +171,19 @@ class ClientConfig(SecuritySettings):
         return name in _known_names() or name.startswith(_KNOWN_PREFIXES)
 
     def adjusted(self) -> dict[str, Any]:
-        """Raise a maximum that was not given to its base, where the base is above it."""
-        return {
+        """Raise a maximum that was not given to its base, where the base is above it; make the login."""
+        return super().adjusted() | {
             f"{base}_max_ms": max(getattr(self, f"{base}_max_ms"), getattr(self, f"{base}_ms"))
             for base in _BACKED_OFF
             if f"{base}_max_ms".replace("_", ".") not in self.given
         }
 
     def check(self) -> None:
+        super().check()
+        for name, reason in _REFUSED.items():
+            is_used = self.uses_sasl if name.startswith("sasl.") else self.uses_tls
+            if self.given.get(name) and is_used:
+                raise ConfigError(f"{name} is not supported: {reason}; remove it")
         for base in _BACKED_OFF:
             self._require_at_least(f"{base}_max_ms", f"{base}_ms")
 
@@ -182,6 +207,11 @@ def _matching(reasons: Mapping[str, str], name: str) -> str | None:
     return None
 
 
+# Security properties that would have to be honoured.
+_REFUSED = {
+    "ssl.engine.factory.class": "kcli cannot run Java classes",
+    **librdkafka.REFUSED,
+}
 _BACKED_OFF = ("retry_backoff", "reconnect_backoff", "socket_connection_setup_timeout")
 
 
@@ -372,81 +402,19 @@ _REFUSED_BY_PRODUCER = {
 }
 _WITHOUT_EFFECT = {*ConsumerConfig.NO_EFFECT, *ProducerConfig.NO_EFFECT}
 _KNOWN_PREFIXES = tuple(name for name in _WITHOUT_EFFECT if name.endswith("."))
-_KNOWN_ELSEWHERE = {*_WITHOUT_EFFECT.difference(_KNOWN_PREFIXES), *_REFUSED_BY_PRODUCER, "bootstrap.controllers"}
+_KNOWN_ELSEWHERE = {
+    *_WITHOUT_EFFECT.difference(_KNOWN_PREFIXES),
+    *_REFUSED,
+    *_REFUSED_BY_PRODUCER,
+    "bootstrap.controllers",
+    "java.security.auth.login.config",
+}
 
 
 def _known_names() -> set[str]:
-    return {*ConsumerConfig.SETTINGS, *ProducerConfig.SETTINGS, *_KNOWN_ELSEWHERE}
+    return {*ConsumerConfig.SETTINGS, *ProducerConfig.SETTINGS, *librdkafka.KAFKA_NAMES, *_KNOWN_ELSEWHERE}
 
 
 def nearest_name(name: str) -> str | None:
     """The known property that a misspelled `name` most resembles."""
     return closest_name(name, _known_names(), cutoff=0.7)
-
-
-_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_BLANKS = " \t\f"
-
-
-def load_properties(text: str) -> dict[str, str]:
-    """Return the properties in the text of a Java .properties file; a later one replaces an earlier one.
-
-    The grammar is that of java.util.Properties.load. Raise ConfigError for a malformed \\u escape.
-    """
-    return dict(_split(line) for line in _logical_lines(text))
-
-
-def _logical_lines(text: str) -> Iterator[str]:
-    """The lines without comments and blank lines; a line that ends in a backslash is joined with the next."""
-    pending = ""
-    for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
-        line = line.lstrip(_BLANKS)
-        if not pending and line[:1] in ("", "#", "!"):
-            continue
-        if _ends_in_escape(line):
-            pending += line[:-1]
-            continue
-        yield pending + line
-        pending = ""
-    if pending:
-        yield pending
-
-
-def _ends_in_escape(line: str) -> bool:
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
-
-
-def _split(line: str) -> tuple[str, str]:
-    """Key and value of a line: the key ends at the first unescaped '=', ':' or blank."""
-    end = 0
-    while end < len(line) and line[end] not in "=:" + _BLANKS:
-        end += 2 if line[end] == "\\" else 1
-    value = line[end:].lstrip(_BLANKS)
-    if value[:1] in ("=", ":"):
-        value = value[1:].lstrip(_BLANKS)
-    return _unescape(line[:end]), _unescape(value)
-
-
-def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
-    result, at = [], 0
-    while at < len(text):
-        char = text[at]
-        at += 1
-        if char != "\\" or at == len(text):
-            result.append(char)
-            continue
-        char = text[at]
-        at += 1
-        if char == "u":
-            digits = text[at : at + 4]
-            if len(digits) < 4 or not all(d in "0123456789abcdefABCDEF" for d in digits):
-                raise ConfigError(
-                    f"\\u{digits} in a properties file is not valid; use four hexadecimal digits after \\u"
-                )
-            result.append(chr(int(digits, 16)))
-            at += 4
-        else:
-            result.append(_ESCAPES.get(char, char))
-    return "".join(result)

@@ -72,7 +72,7 @@ def ignored_properties(config: ConsumerConfig) -> list[str]:
 def _file_properties(path: str | None) -> dict[str, str]:
     if path is None:
         return {}
-    from kcli.client.config import load_properties
+    from kcli.client.properties import load_properties
 
     return load_properties(_read_text(f"{KAFKA}{CONFIG_FILE}", path))
 

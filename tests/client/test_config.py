@@ -1,4 +1,4 @@
-"""Configuration of clients: names, defaults and bounds as in Kafka 4.3; properties files as in Java."""
+"""Configuration of clients: names, defaults and bounds as in Kafka 4.3."""
 
 import pickle
 import re
@@ -12,12 +12,11 @@ from kcli.client.config import (
     ClientConfig,
     ConsumerConfig,
     ProducerConfig,
-    load_properties,
     nearest_name,
     parse_bootstrap,
 )
+from kcli.client.login import LoginSettings
 from kcli.errors import ConfigError
-from kcli.security.settings import SecuritySettings
 from kcli.settings import Settings
 
 NUMBER = "a whole number from 0 to 2147483647"
@@ -236,7 +235,7 @@ def test_every_setting_is_used_by_the_clients() -> None:
     enforced = {"client.dns.lookup", "security.protocol"}  # their only values are what the client does
     sources = [path.read_text() for path in Path(kcli.__file__).parent.rglob("*.py") if path.name != "config.py"]
     for cls in (ClientConfig, ConsumerConfig, ProducerConfig):
-        for name in cls.SETTINGS.keys() - enforced - SecuritySettings.SETTINGS.keys():
+        for name in cls.SETTINGS.keys() - enforced - LoginSettings.SETTINGS.keys():
             used = re.compile(rf"config\.{name.replace('.', '_')}\b")
             derived = name == "isolation.level" and any("config.reads_committed" in text for text in sources)
             assert derived or any(used.search(text) for text in sources), name
@@ -286,35 +285,3 @@ def test_bootstrap_addresses() -> None:
 )
 def test_a_malformed_bootstrap_address_is_refused(text: str, sentence: str) -> None:
     assert refusal(ClientConfig, bootstrap_servers=text) == sentence
-
-
-def test_a_property_key_ends_at_equals_colon_or_blank() -> None:
-    text = "a=1\nb: 2\nc 3\n  d\t=\t4\ne\nf=\ng = x = y \n"
-    assert load_properties(text) == {"a": "1", "b": "2", "c": "3", "d": "4", "e": "", "f": "", "g": "x = y "}
-
-
-def test_properties_skip_comments_and_the_last_value_wins() -> None:
-    assert load_properties("# one\n  ! two\n\n   \na=1\na=2\nb=#3\n") == {"a": "2", "b": "#3"}
-
-
-def test_a_backslash_joins_lines_unless_it_is_escaped() -> None:
-    text = "bootstrap.servers=a:9092,\\\n   b:9092\npath=c:\\\\\nnext=1\nlast=x\\"
-    assert load_properties(text) == {"bootstrap.servers": "a:9092,b:9092", "path": "c:\\", "next": "1", "last": "x"}
-
-
-def test_a_comment_starts_only_at_the_beginning_of_a_logical_line() -> None:
-    assert load_properties("a=1,\\\n#2\n# not joined \\\nb=3") == {"a": "1,#2", "b": "3"}
-
-
-def test_escapes_in_properties() -> None:
-    assert load_properties(r"a\=b\:c\ d=\t\n\u00e9\q\\") == {"a=b:c d": "\t\né" + "q\\"}
-
-
-def test_properties_lines_end_in_any_line_ending() -> None:
-    assert load_properties("a=1\r\nb=2\rc=3\nd=4\\\r\n 5") == {"a": "1", "b": "2", "c": "3", "d": "45"}
-
-
-@pytest.mark.parametrize("text", [r"a=\u12", r"a=\u12zz", r"a=\u"])
-def test_a_malformed_unicode_escape_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="four hexadecimal digits"):
-        load_properties(text)
