@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from kcli.client.backoff import Backoff, uniform
 from kcli.client.config import ClientConfig, parse_bootstrap
+from kcli.client.connections import Resolve, resolve
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.metadata import Metadata
-from kcli.client.network_client import NetworkClient, Resolve, resolve
+from kcli.client.network_client import NetworkClient
 from kcli.clock import Clock, SystemClock
-from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.network.selector import SelectorLike
@@ -31,8 +31,11 @@ def connect(
 
     Tests pass a manual clock, an in-memory selector, a resolver of host names, and a `uniform` that is not random.
     """
+    security = None
     if config.security_protocol != "PLAINTEXT":
-        raise ConfigError(f"security.protocol: {config.security_protocol!r} is not supported yet; use PLAINTEXT")
+        from kcli.client.security import ClientSecurity
+
+        security = ClientSecurity(config)
     clock = clock or SystemClock()
     retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, uniform=uniform)
     metadata = Metadata(
@@ -47,6 +50,13 @@ def connect(
 
         selector = Selector(clock, idle_ms=config.connections_max_idle_ms)
     network = NetworkClient(
-        selector, metadata, config, clock, max_in_flight=max_in_flight, resolve=resolve, uniform=uniform
+        selector,
+        metadata,
+        config,
+        clock,
+        max_in_flight=max_in_flight,
+        resolve=resolve,
+        uniform=uniform,
+        security=security,
     )
     return ConsumerNetworkClient(network, metadata, config, clock, retry_backoff)

@@ -1,14 +1,18 @@
 """The state of the connection to each node: addresses, failures, time of the next attempt. Pure: no I/O, no clock.
 
 A node is DISCONNECTED until `connecting`. It is CONNECTING until the transport is connected, CHECKING_API_VERSIONS
-until the broker has sent its versions, and then READY, the only state in which requests of callers are sent. Each state
-falls back to DISCONNECTED.
+until the broker has sent its versions, with SASL then AUTHENTICATING, and then READY, the only state in which requests
+of callers are sent. A session of limited lifetime (KIP-368) is renewed on the same connection: the node is
+REAUTHENTICATING, and then READY again. Each state falls back to DISCONNECTED.
 
 A host name may have several addresses. They are tried one after another without a pause, because a refused address
 does not mean that the next one fails (`localhost` is often ::1 first, without a listener). After the last one has
 failed, the node waits for the backoff, which doubles with each failure; then the name is resolved again. A broker that
 closes the connection after it accepted it is no better than one that refuses it, so failures are counted until the
 node is READY.
+
+A failed authentication is a `refusal`: it says that a repetition would fail as well. Other addresses of the name are
+not tried, the requests to the node fail with it, and it stays the node's failure until the next attempt.
 """
 
 from __future__ import annotations
@@ -18,14 +22,18 @@ from typing import Any
 
 from kcli.client.backoff import Backoff
 from kcli.client.in_flight import InFlightRequests
+from kcli.errors import KcliError
 from kcli.structs import Node
 
 DISCONNECTED = "disconnected"
 CONNECTING = "connecting"
 CHECKING_API_VERSIONS = "checking_api_versions"
+AUTHENTICATING = "authenticating"
 READY = "ready"
+REAUTHENTICATING = "reauthenticating"
 
 CONNECT, CONNECTED, VERSIONS_RECEIVED, DROP = "connect", "connected", "versions received", "drop"
+AUTHENTICATE, AUTHENTICATED = "authenticate", "authenticated"
 
 #: (state, event) -> state. A missing pair is a bug of the caller.
 TRANSITIONS = {
@@ -36,7 +44,14 @@ TRANSITIONS = {
     (CHECKING_API_VERSIONS, CONNECT): CONNECTING,  # the same: the peer accepted the connection and closed it
     (CHECKING_API_VERSIONS, VERSIONS_RECEIVED): READY,
     (CHECKING_API_VERSIONS, DROP): DISCONNECTED,
+    (CHECKING_API_VERSIONS, AUTHENTICATE): AUTHENTICATING,
+    (AUTHENTICATING, CONNECT): CONNECTING,  # the same again
+    (AUTHENTICATING, AUTHENTICATED): READY,
+    (AUTHENTICATING, DROP): DISCONNECTED,
+    (READY, AUTHENTICATE): REAUTHENTICATING,
     (READY, DROP): DISCONNECTED,
+    (REAUTHENTICATING, AUTHENTICATED): READY,
+    (REAUTHENTICATING, DROP): DISCONNECTED,
 }
 
 SocketAddress = tuple[int, Any]
@@ -52,7 +67,10 @@ class NodeState:
         "failures",
         "last_attempt_ms",
         "last_error",
+        "reauthenticate_at_ms",
+        "refusal",
         "retry_at_ms",
+        "session_end_ms",
         "setup_deadline_ms",
         "state",
         "throttled_until_ms",
@@ -67,7 +85,10 @@ class NodeState:
         self.failures = 0
         self.last_attempt_ms = float("-inf")
         self.last_error: str | None = None  # reason of the last disconnection; None when READY
+        self.refusal: KcliError | None = None  # the error that ended the last attempt for good
         self.retry_at_ms = float("-inf")
+        self.reauthenticate_at_ms = float("inf")
+        self.session_end_ms = float("inf")
         self.setup_deadline_ms = float("inf")
         self.throttled_until_ms = float("-inf")
         self.versions: dict[int, tuple[int, int]] | None = None
@@ -106,7 +127,11 @@ class ConnectionStates:
         return self.of(node_id).state == READY
 
     def is_preparing(self, node_id: int) -> bool:
-        return self.of(node_id).state in (CONNECTING, CHECKING_API_VERSIONS)
+        return self.of(node_id).state in (CONNECTING, CHECKING_API_VERSIONS, AUTHENTICATING)
+
+    def is_established(self, node_id: int) -> bool:
+        """Return whether the connection has been READY: it is, or its session is being renewed."""
+        return self.of(node_id).state in (READY, REAUTHENTICATING)
 
     def can_connect(self, node_id: int, now_ms: float) -> bool:
         node = self.of(node_id)
@@ -116,6 +141,25 @@ class ConnectionStates:
         """Return the reason of a disconnection; None while connected, if never tried, and if we closed it."""
         node = self.of(node_id)
         return node.last_error if node.state == DISCONNECTED else None
+
+    def refusal(self, node_id: int) -> KcliError | None:
+        """Return the error of a failed authentication, until the next attempt."""
+        return self.of(node_id).refusal
+
+    def refusal_of_all(self) -> KcliError | None:
+        """Return an error of authentication if no node has a connection and one was refused; None otherwise.
+
+        A node whose backoff is over can be tried again, which may end otherwise.
+        """
+        nodes = self._nodes.values()
+        if any(node.state in (READY, REAUTHENTICATING) for node in nodes):
+            return None
+        return next((node.refusal for node in nodes if node.refusal is not None), None)
+
+    def session_ends(self, node_id: int, now_ms: float) -> bool:
+        """Return whether the session of a READY node must be renewed before the next request."""
+        node = self.of(node_id)
+        return node.state == READY and node.reauthenticate_at_ms <= now_ms
 
     def delay_ms(self, node_id: int, now_ms: float) -> float:
         """Return the ms until the next attempt or request is allowed; infinity until an event changes the state."""
@@ -151,21 +195,55 @@ class ConnectionStates:
         self.of(node_id).move(CONNECTED)
 
     def ready(self, node_id: int, versions: dict[int, tuple[int, int]]) -> None:
-        """The broker sent its versions (API key -> lowest, highest)."""
+        """The broker sent its versions (API key -> lowest, highest), and there is no SASL."""
         node = self.of(node_id)
         node.move(VERSIONS_RECEIVED)
         node.versions = versions
+        self._is_ready(node)
+
+    def authenticating(self, node_id: int, versions: dict[int, tuple[int, int]] | None = None) -> None:
+        """SASL begins: after the broker sent its `versions`, or again on a READY connection."""
+        node = self.of(node_id)
+        node.move(AUTHENTICATE)
+        if versions is not None:
+            node.versions = versions
+
+    def authenticated(self, node_id: int, lifetime_ms: float, renewed_after: float, now_ms: float) -> None:
+        """SASL succeeded. The session is renewed after this part of its lifetime; a lifetime of 0 has no end."""
+        node = self.of(node_id)
+        node.move(AUTHENTICATED)
+        if lifetime_ms > 0:
+            node.reauthenticate_at_ms = now_ms + lifetime_ms * renewed_after
+            node.session_end_ms = now_ms + lifetime_ms
+        else:
+            node.reauthenticate_at_ms = node.session_end_ms = float("inf")
+        self._is_ready(node)
+
+    def _is_ready(self, node: NodeState) -> None:
         node.failures = 0
         node.last_error = None
         node.setup_deadline_ms = float("inf")
 
-    def disconnected(self, node_id: int, reason: str, now_ms: float, *, intended: bool = False) -> None:
-        """The connection or the attempt ended. `intended`: the client ended it, so the next attempt has no backoff."""
+    def disconnected(
+        self,
+        node_id: int,
+        reason: str,
+        now_ms: float,
+        *,
+        intended: bool = False,
+        refusal: KcliError | None = None,
+    ) -> None:
+        """The connection or the attempt ended. `intended`: the client ended it, so the next attempt has no backoff.
+
+        `refusal`: authentication failed, and a repetition would fail as well.
+        """
         node = self.of(node_id)
         node.move(DROP)
         node.channel_id = ""
         node.setup_deadline_ms = float("inf")
         node.throttled_until_ms = float("-inf")
+        node.reauthenticate_at_ms = node.session_end_ms = float("inf")
+        node.refusal = refusal
         if intended:
             node.last_error, node.retry_at_ms = None, now_ms
         else:
@@ -205,6 +283,7 @@ class ConnectionStates:
 
     def _start_attempt(self, node: NodeState, channel_id: str, now_ms: float) -> None:
         node.channel_id = channel_id
+        node.refusal = None
         node.last_attempt_ms = now_ms
         node.setup_deadline_ms = now_ms + self._setup_timeout.after(node.failures + 1)
 
@@ -229,9 +308,10 @@ def _rank(
     node_id: int, states: ConnectionStates, in_flight: InFlightRequests, now_ms: float, patience_ms: float
 ) -> tuple[int, float] | None:
     attempted_ms = states.of(node_id).last_attempt_ms
-    if states.is_ready(node_id):
+    if states.is_established(node_id):
         count = in_flight.count(node_id)
-        if states.is_throttled(node_id, now_ms) or not in_flight.can_send(node_id):
+        is_busy = states.is_throttled(node_id, now_ms) or not states.is_ready(node_id)
+        if is_busy or not in_flight.can_send(node_id):
             return _FULL, count
         return (_BUSY if count else _IDLE), count
     if states.is_preparing(node_id):

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from kcli.client.api_versions import Versions
 from kcli.client.backoff import Backoff
 from kcli.client.config import ClientConfig
+from kcli.client.connections import address_of
 from kcli.client.in_flight import Unsent, UnsentRequests
 from kcli.client.metadata import Cluster, Metadata
 from kcli.client.network_client import Completion, NetworkClient
@@ -144,7 +145,7 @@ class ConsumerNetworkClient:
                 return
 
     def _changes(self) -> tuple[int, int]:
-        """Return a value that is another one after a completed request or a metadata response."""
+        """Return a value that is another one after a completed request, a metadata response or a refusal."""
         return self._completed_count, self.metadata.outcomes
 
     def serve(self, awaited: RequestFuture[Any], timeout_ms: float) -> bool:
@@ -242,6 +243,7 @@ class ConsumerNetworkClient:
             if remaining_ms <= 0:
                 raise self.timed_out("metadata")
             self._poll(None, remaining_ms, before)
+            self.raise_if_refused()
             error = metadata.failure_of(ticket)
             if error is not None and not error.retriable:
                 raise error
@@ -258,6 +260,16 @@ class ConsumerNetworkClient:
         with self._lock:
             in_backoff = self._network.delay_ms(node.id, self.clock.now_ms()) > 0
             return in_backoff and self._network.failure(node.id) is not None
+
+    def raise_if_refused(self) -> None:
+        """Raise the error of a failed authentication if there is no connection to any node.
+
+        For callers that wait for something other than the future of a request. That fails by itself.
+        """
+        with self._lock:
+            refusal = self._network.refusal()
+        if refusal is not None:
+            raise refusal
 
     @property
     def pending_count(self) -> int:
@@ -346,10 +358,10 @@ class ConsumerNetworkClient:
         """Fail the requests to nodes whose connection was lost or refused."""
         failed = []
         for node in self._unsent.nodes():
-            reason = self._network.failure(node.id)
+            reason, refusal = self._network.failure(node.id), self._network.refusal(node.id)
             if reason is not None:
                 failed += [
-                    Completion(entry.future, error=_disconnected(entry, reason))
+                    Completion(entry.future, error=refusal or _disconnected(entry, reason))
                     for entry in self._unsent.take_all(node.id)
                 ]
         return failed
@@ -400,7 +412,7 @@ def _connection_failures(
     if failures:
         if metadata.update_version and failures[0][0].id >= 0:
             return "; ".join(
-                f"node {node.id}, which the cluster advertises as {_address(node)}, cannot be reached: {reason}"
+                f"node {node.id}, which the cluster advertises as {address_of(node)}, cannot be reached: {reason}"
                 for node, reason in failures
             )
         return "no broker answered at " + _format_failures(failures)
@@ -416,9 +428,5 @@ def _failures(nodes: Iterable[Node], connection_error: Callable[[int], str | Non
 def _format_failures(failures: list[tuple[Node, str]]) -> str:
     if len(failures) == 1:
         node, reason = failures[0]
-        return f"{_address(node)}: {reason}"
-    return ", ".join(f"{_address(node)} ({reason})" for node, reason in failures)
-
-
-def _address(node: Node) -> str:
-    return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
+        return f"{address_of(node)}: {reason}"
+    return ", ".join(f"{address_of(node)} ({reason})" for node, reason in failures)

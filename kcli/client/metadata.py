@@ -104,7 +104,7 @@ class Metadata:
     """The client's view of the cluster. `cluster` is replaced, never changed, so a reader may keep it.
 
     `update_version` counts the responses applied; `outcomes` counts the requests that ended, with or without a
-    response. `error` is the error of the last request, None after a success.
+    response, and the failed authentications. `error` is the error of the last request, None after a success.
     """
 
     def __init__(
@@ -284,6 +284,10 @@ class Metadata:
         self.outcomes += 1
         self._not_before_ms = now_ms + self._backoff.after(self._unchanged_count)
         self.error = error
+
+    def refused(self) -> None:
+        """Count a failed authentication among the outcomes, so that a caller that waits for metadata looks at it."""
+        self.outcomes += 1
 
     def rebootstrap(self, now_ms: float) -> None:
         """Replace the brokers by the bootstrap addresses, and keep the topics (KIP-899)."""

@@ -1,135 +1,52 @@
-"""The network client: one connection per node, version negotiation, requests in flight, metadata. Single-threaded.
+"""The network client: one connection per node, handshakes, requests in flight, metadata. Single-threaded.
 
-Decisions are made in pure modules (`connection_states`, `in_flight`, `metadata`, `api_versions`).
+Decisions are made in pure modules (`connection_states`, `in_flight`, `metadata`, `api_versions`, `authentication`).
+
+With SASL, a session may have an end. Before the first request after 85 to 95 % of it, the client waits for the
+responses in flight and authenticates again on the same connection; other requests to the node wait until then. The
+session of an idle connection is renewed before its next request, which a broker accepts even after the session's end.
 """
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.client import api_versions
 from kcli.client.api_versions import Versions, choose_version
 from kcli.client.backoff import Backoff, uniform
 from kcli.client.connection_states import (
+    AUTHENTICATING,
     CHECKING_API_VERSIONS,
     CONNECTING,
+    REAUTHENTICATING,
     ConnectionStates,
-    SocketAddress,
     least_loaded,
 )
+from kcli.client.connections import Connections, Resolve, address_of, resolve
 from kcli.client.in_flight import InFlight, InFlightRequests
 from kcli.client.metadata import Metadata, MetadataUpdater
 from kcli.client.metrics import ClientMetrics
 from kcli.client.request_future import RequestFuture
 from kcli.clock import Clock
-from kcli.errors import DisconnectedError, KcliError, ProtocolError
+from kcli.errors import AuthenticationError, ConfigError, DisconnectedError, KcliError, ProtocolError
 from kcli.protocol.headers import decode_response, encode_request, peek_correlation_id
 from kcli.protocol.wire import Request
 from kcli.structs import Node
 
 if TYPE_CHECKING:
     from kcli.client.config import ClientConfig
+    from kcli.client.security import ClientSecurity
     from kcli.network.selector import SelectorLike
+
+T = TypeVar("T")
 
 _PRODUCE, _API_VERSIONS = 0, 18
 # If a node takes longer to connect, another node is preferred; the attempt continues.
 _SLOW_CONNECT_MS = 1_000.0
-
-
-Resolve = Callable[[str, int], Sequence[SocketAddress]]
-
-
-def resolve(host: str, port: int) -> list[SocketAddress]:
-    """Return the addresses of a host name in the system's order of preference. Raise OSError. This may block."""
-    # As bytes, because for a string Python imports its tables of international names, which takes ten milliseconds.
-    name = host.encode() if host.isascii() else host
-    addresses = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys((int(family), sockaddr) for family, _, _, _, sockaddr in addresses))
-
-
-class Connections:
-    """At most one connection per node, with all addresses of its host name.
-
-    A channel id is never used again, so a late event of an old connection cannot be taken for one of the new.
-    """
-
-    def __init__(
-        self, selector: SelectorLike, states: ConnectionStates, config: ClientConfig, resolve: Resolve = resolve
-    ) -> None:
-        self._selector = selector
-        self._states = states
-        self._config = config
-        self._resolve = resolve
-        self._nodes: dict[str, Node] = {}  # by channel id
-        self._last_nodes: dict[int, Node] = {}  # by id, with the address of the last attempt
-        self._channel_count = 0
-
-    def __repr__(self) -> str:
-        return f"<Connections {self._nodes}>"
-
-    def node_id(self, channel_id: str) -> int | None:
-        """Return the id of the node of a channel; None after `close`."""
-        node = self._nodes.get(channel_id)
-        return None if node is None else node.id
-
-    def name(self, node_id: int) -> str:
-        return str(self._last_nodes.get(node_id, f"node {node_id}"))
-
-    def has_moved(self, node: Node) -> bool:
-        """Return whether the last connection to this node was to another address."""
-        last = self._last_nodes.get(node.id, node)
-        return (last.host, last.port) != (node.host, node.port)
-
-    def open(self, node: Node, now_ms: float) -> None:
-        """Start to connect. The selector reports the outcome."""
-        self._last_nodes[node.id] = node
-        try:
-            addresses = self._resolve(node.host, node.port)
-        except OSError as error:
-            reason = f"the host name {node.host} cannot be resolved: {error.strerror or error}"
-            self._states.unresolved(node.id, reason, now_ms)
-            return
-        channel_id = self._new_channel(node)
-        self._states.connecting(node.id, channel_id, addresses, now_ms)
-        self._connect(channel_id, addresses[0])
-
-    def open_next_address(self, node_id: int, now_ms: float) -> bool:
-        """Continue with the next address of a node that did not become ready. Return False after the last one."""
-        if not self._states.has_next_address(node_id):
-            return False
-        channel_id = self._new_channel(self._last_nodes[node_id])
-        self._connect(channel_id, self._states.connecting_next_address(node_id, channel_id, now_ms))
-        return True
-
-    def close(self, node_id: int) -> None:
-        """Close the connection, if there is one; the selector reports no more events for it."""
-        channel_id = self._states.of(node_id).channel_id
-        self._selector.close(channel_id)
-        self._nodes.pop(channel_id, None)
-
-    def adopt(self, old_id: int, node: Node) -> bool:
-        """Move the ready connection of `old_id` to `node`. Return False if it has one, or there is none."""
-        if not self._states.adopt(old_id, node.id):
-            return False
-        self._nodes[self._states.of(node.id).channel_id] = node
-        self._last_nodes[node.id] = node
-        return True
-
-    def _new_channel(self, node: Node) -> str:
-        self._channel_count += 1
-        channel_id = f"node{node.id}#{self._channel_count}"
-        self._nodes[channel_id] = node
-        return channel_id
-
-    def _connect(self, channel_id: str, address: SocketAddress) -> None:
-        self._selector.connect(
-            channel_id,
-            address,
-            send_buffer_bytes=self._config.send_buffer_bytes,
-            receive_buffer_bytes=self._config.receive_buffer_bytes,
-        )
+# The part of a SASL session's lifetime after which it is renewed, as Java does: random, so that the clients of a broker
+# do not all authenticate at once.
+_RENEWED_AFTER = (0.85, 0.95)
 
 
 class Completion:
@@ -162,6 +79,7 @@ class NetworkClient:
         max_in_flight: int = 100,
         resolve: Resolve = resolve,
         uniform: Callable[[float, float], float] = uniform,
+        security: ClientSecurity | None = None,
     ) -> None:
         self.metadata = metadata
         self.metrics = ClientMetrics()
@@ -178,7 +96,8 @@ class NetworkClient:
                 uniform=uniform,
             ),
         )
-        self._connections = Connections(selector, self._states, config, resolve)
+        self._security = security
+        self._connections = Connections(selector, self._states, config, resolve, security)
         self._in_flight = InFlightRequests(max_in_flight)
         self._updater = MetadataUpdater(metadata, config, self, self._send_metadata_request, clock.now_ms)
         self._only_v0: set[int] = set()  # nodes whose response to a newer ApiVersions could not be decoded
@@ -200,6 +119,7 @@ class NetworkClient:
         """Return whether the node is ready and not throttled, and its last request is completely written."""
         return (
             self._states.is_ready(node_id)
+            and not self._states.session_ends(node_id, now_ms)
             and not self._states.is_throttled(node_id, now_ms)
             and self._in_flight.can_send(node_id)
         )
@@ -207,6 +127,10 @@ class NetworkClient:
     def failure(self, node_id: int) -> str | None:
         """Return the reason of a lost or failed connection; None if there is none to report."""
         return self._states.failure(node_id)
+
+    def refusal(self, node_id: int | None = None) -> KcliError | None:
+        """Return the error of a failed authentication with a node; without an id only if no node has a connection."""
+        return self._states.refusal_of_all() if node_id is None else self._states.refusal(node_id)
 
     def delay_ms(self, node_id: int, now_ms: float) -> float:
         """Return the backoff of the node; infinity while only an event changes its state."""
@@ -218,7 +142,7 @@ class NetworkClient:
 
     def negotiated(self, node_id: int) -> Versions | None:
         """Return the versions that the node supports; None while it is not connected."""
-        return self._states.of(node_id).versions if self._states.is_ready(node_id) else None
+        return self._states.of(node_id).versions if self._states.is_established(node_id) else None
 
     def connection_error(self, node_id: int) -> str | None:
         """Return the reason why a node is not ready; None if it is, or was never tried."""
@@ -228,6 +152,8 @@ class NetworkClient:
             return f"no connection after {waited_ms:.0f} ms"
         if node.last_error is None and node.state == CHECKING_API_VERSIONS:
             return f"connected, but no response for {waited_ms:.0f} ms{self._listener_hint()}"
+        if node.last_error is None and node.state == AUTHENTICATING:
+            return f"connected, but {self._sasl} is not complete after {waited_ms:.0f} ms"
         return node.last_error
 
     def _listener_hint(self) -> str:
@@ -242,6 +168,8 @@ class NetworkClient:
             self.disconnect(node.id, f"node {node.id} has moved to {node.host}:{node.port}")
         if self._states.can_connect(node.id, now_ms):
             self._connections.open(node, now_ms)
+        elif self._states.session_ends(node.id, now_ms) and not self._in_flight.count(node.id):
+            self._authenticate(node.id, now_ms)
         return self.can_send(node.id, now_ms)
 
     def send(
@@ -306,7 +234,8 @@ class NetworkClient:
                 self._received(node_id, frame, now_ms)
         for channel_id, reason in selector.disconnected.items():
             if (node_id := node_of(channel_id)) is not None:
-                self._drop(node_id, reason, now_ms)
+                refusal = self._refusal(node_id, reason) if channel_id in selector.refused else None
+                self._drop(node_id, reason, now_ms, refusal=refusal)
 
     def _written(self, node_id: int) -> None:
         unanswered = self._in_flight.written(node_id)
@@ -355,46 +284,108 @@ class NetworkClient:
         for node_id in self._states.overdue(now_ms):
             self._drop(node_id, self.connection_error(node_id) or "no connection in time", now_ms)
 
-    def _drop(self, node_id: int, reason: str, now_ms: float, *, intended: bool = False) -> None:
-        """End a connection. `intended`: the client ends it and the node works, so the next attempt has no backoff."""
-        state = self._states.of(node_id).state
-        if state == CHECKING_API_VERSIONS and reason.startswith(("closed by", "connection reset")):
-            reason += f" before it sent its versions{self._listener_hint()}"
-        was_ready = self._states.is_ready(node_id)
+    def _drop(
+        self,
+        node_id: int,
+        reason: str,
+        now_ms: float,
+        *,
+        intended: bool = False,
+        refusal: KcliError | None = None,
+    ) -> None:
+        """End a connection. `intended`: the client ends it and the node works, so the next attempt has no backoff.
+
+        `refusal`: the authentication failed, and the requests to the node fail with this error.
+        """
+        if reason.startswith(("closed by", "connection reset")):
+            reason += self._phase_of_loss(node_id, now_ms)
+        was_ready = self._states.is_established(node_id)
         if was_ready:
             self.metrics.closed(now_ms)
         self._connections.close(node_id)
         entries, unwritten = self._in_flight.take_all(node_id)
         intended = intended or (was_ready and not entries)  # the connection was idle, so the node is not at fault
-        if intended or was_ready or not self._connections.open_next_address(node_id, now_ms):
-            self._states.disconnected(node_id, reason, now_ms, intended=intended)
+        is_last = intended or was_ready or refusal is not None
+        if is_last or not self._connections.open_next_address(node_id, now_ms):
+            self._states.disconnected(node_id, reason, now_ms, intended=intended, refusal=refusal)
         for entry in entries:
             error = DisconnectedError(reason, node=node_id, api=entry.api)
             error.was_sent = entry is not unwritten
-            self._finish(entry, Completion(entry.future, error=error))
+            self._finish(entry, Completion(entry.future, error=refusal or error))
+        if refusal is not None:
+            self.metadata.refused()
         if node_id >= 0 and not intended:
             self.metadata.request_update()  # the node or its partitions may have moved
 
-    # The handshake
+    def _phase_of_loss(self, node_id: int, now_ms: float) -> str:
+        """Return the phase in which the broker closed the connection, as the end of a sentence."""
+        node = self._states.of(node_id)
+        if node.state == CHECKING_API_VERSIONS:
+            return f" before it sent its versions{self._listener_hint()}"
+        if node.state in (AUTHENTICATING, REAUTHENTICATING):
+            return f" during {self._sasl}"
+        return " after the end of the SASL session" if node.session_end_ms <= now_ms else ""
+
+    def _refusal(self, node_id: int, reason: str) -> AuthenticationError:
+        return AuthenticationError(f"{address_of(self._connections.node(node_id))}: {reason}")
+
+    # Handshakes
+
+    @property
+    def _sasl(self) -> str:
+        return f"authentication with SASL {self._security.mechanism if self._security is not None else ''}".rstrip()
 
     def _start_handshake(self, node_id: int, now_ms: float) -> None:
         steps = api_versions.negotiate(0 if node_id in self._only_v0 else api_versions.HIGHEST)
-        self._next_step(node_id, steps, None, now_ms)
+        self._next_step(node_id, steps, self._versions_received, None, now_ms)
 
-    def _next_step(self, node_id: int, steps: Generator[Any, Any, Versions], response: Any, now_ms: float) -> None:
-        """Pass a response to the handshake and send its next request, or mark the node ready."""
+    def _versions_received(self, node_id: int, versions: Versions, now_ms: float) -> None:
+        if self._security is not None and self._security.mechanism is not None:
+            self._authenticate(node_id, now_ms, versions)
+        else:
+            self._states.ready(node_id, versions)
+            self.metrics.opened(now_ms)
+
+    def _authenticate(self, node_id: int, now_ms: float, versions: Versions | None = None) -> None:
+        """Start SASL on a connection: a new one, whose `versions` were received, or one whose session ends."""
+        assert self._security is not None
+        self._states.authenticating(node_id, versions)
+        known = self._states.of(node_id).versions or {}
+        steps = self._security.authentication(self._connections.node(node_id).host, known)
+        self._next_step(node_id, steps, self._authenticated, None, now_ms)
+
+    def _authenticated(self, node_id: int, lifetime_ms: float, now_ms: float) -> None:
+        is_new = self._states.of(node_id).state == AUTHENTICATING
+        self._states.authenticated(node_id, lifetime_ms, self._uniform(*_RENEWED_AFTER), now_ms)
+        if is_new:
+            self.metrics.opened(now_ms)
+
+    def _next_step(
+        self,
+        node_id: int,
+        steps: Generator[Any, Any, T],
+        finish: Callable[[int, T, float], None],
+        response: Any,
+        now_ms: float,
+    ) -> None:
+        """Pass a response to a handshake and send its next request, or `finish` with its result."""
         try:
             request, version = steps.send(response)
         except StopIteration as end:
-            self._states.ready(node_id, end.value)
-            self.metrics.opened(now_ms)
+            finish(node_id, end.value, now_ms)
+            return
+        except AuthenticationError as error:
+            self._drop(node_id, error.message, now_ms, refusal=self._refusal(node_id, error.message))
+            return
+        except ConfigError as error:
+            self._drop(node_id, error.message, now_ms, refusal=error)
             return
         except KcliError as error:
             self._drop(node_id, str(error), now_ms)
             return
         future: RequestFuture[Any] = RequestFuture()
         self._transmit(node_id, request, version, future, now_ms, now_ms + self._request_timeout_ms, internal=True)
-        future.then(lambda response: self._next_step(node_id, steps, response, self._clock.now_ms()))
+        future.then(lambda response: self._next_step(node_id, steps, finish, response, self._clock.now_ms()))
 
     # Sending
 

@@ -357,6 +357,7 @@ def _ask(
     for _ in client.attempts(deadline_ms):
         node = choose()
         if node is None:
+            client.raise_if_refused()
             continue
         try:
             future = client.send(node, request, min_version=min_version, max_version=max_version)

@@ -6,6 +6,9 @@ import pytest
 
 from kcli.client.backoff import Backoff
 from kcli.client.connection_states import (
+    AUTHENTICATE,
+    AUTHENTICATED,
+    AUTHENTICATING,
     CHECKING_API_VERSIONS,
     CONNECT,
     CONNECTED,
@@ -13,10 +16,12 @@ from kcli.client.connection_states import (
     DISCONNECTED,
     DROP,
     READY,
+    REAUTHENTICATING,
     VERSIONS_RECEIVED,
     ConnectionStates,
     NodeState,
 )
+from kcli.errors import AuthenticationError
 
 A, B = (socket.AF_INET6, ("::1", 9092, 0, 0)), (socket.AF_INET, ("127.0.0.1", 9092))
 
@@ -29,7 +34,14 @@ EXPECTED = {
     ("checking_api_versions", "connect"): "connecting",
     ("checking_api_versions", "versions received"): "ready",
     ("checking_api_versions", "drop"): "disconnected",
+    ("checking_api_versions", "authenticate"): "authenticating",
+    ("authenticating", "connect"): "connecting",
+    ("authenticating", "authenticated"): "ready",
+    ("authenticating", "drop"): "disconnected",
+    ("ready", "authenticate"): "reauthenticating",
     ("ready", "drop"): "disconnected",
+    ("reauthenticating", "authenticated"): "ready",
+    ("reauthenticating", "drop"): "disconnected",
 }
 
 
@@ -44,8 +56,10 @@ def make_ready(table: ConnectionStates, node_id: int, now_ms: float = 0) -> None
     table.ready(node_id, {3: (0, 13)})
 
 
-@pytest.mark.parametrize("state", [DISCONNECTED, CONNECTING, CHECKING_API_VERSIONS, READY])
-@pytest.mark.parametrize("event", [CONNECT, CONNECTED, VERSIONS_RECEIVED, DROP])
+@pytest.mark.parametrize(
+    "state", [DISCONNECTED, CONNECTING, CHECKING_API_VERSIONS, AUTHENTICATING, READY, REAUTHENTICATING]
+)
+@pytest.mark.parametrize("event", [CONNECT, CONNECTED, VERSIONS_RECEIVED, AUTHENTICATE, AUTHENTICATED, DROP])
 def test_every_pair_of_state_and_event_moves_or_is_refused(state: str, event: str) -> None:
     node = NodeState()
     node.state = state
@@ -148,3 +162,62 @@ def test_a_ready_connection_can_be_adopted_by_a_node_without_one() -> None:
     assert not table.is_ready(-1)
     make_ready(table, -1)
     assert not table.adopt(-1, 1)
+
+
+def make_authenticated(table: ConnectionStates, node_id: int, lifetime_ms: float = 0, now_ms: float = 0) -> None:
+    table.connecting(node_id, "c", [A], now_ms)
+    table.connected(node_id)
+    table.authenticating(node_id, {3: (0, 13)})
+    table.authenticated(node_id, lifetime_ms, 0.9, now_ms)
+
+
+def test_a_node_is_ready_after_authentication_and_the_setup_timeout_covers_it() -> None:
+    table = states()
+    table.connecting(1, "c", [A], 0)
+    table.connected(1)
+    table.authenticating(1, {3: (0, 13)})
+    assert table.is_preparing(1)
+    assert not table.is_ready(1)
+    assert table.overdue(10_000) == [1]
+    table.authenticated(1, 0, 0.9, 10_000)
+    assert table.is_ready(1)
+    assert table.of(1).versions == {3: (0, 13)}
+    assert table.next_deadline_ms() == float("inf")
+
+
+def test_a_session_is_renewed_before_its_end_and_one_without_end_never() -> None:
+    table = states()
+    make_authenticated(table, 1, 1_000, now_ms=50)
+    assert not table.session_ends(1, 949)
+    assert table.session_ends(1, 950)
+    table.authenticating(1)
+    assert table.is_established(1)
+    assert not table.is_ready(1)
+    assert not table.session_ends(1, 2_000)
+    table.authenticated(1, 0, 0.9, 1_000)
+    assert table.is_ready(1)
+    assert not table.session_ends(1, 10**9)
+
+
+def test_a_refusal_lasts_until_the_next_attempt() -> None:
+    table, refusal = states(), AuthenticationError("wrong password")
+    table.connecting(1, "c", [A], 0)
+    table.connected(1)
+    table.authenticating(1, {})
+    table.disconnected(1, "wrong password", 0, refusal=refusal)
+    assert table.refusal(1) is refusal
+    assert table.failure(1) == "wrong password"
+    assert table.delay_ms(1, 0) == 50
+    table.connecting(1, "c", [A], 50)
+    assert table.refusal(1) is None
+
+
+def test_a_refusal_concerns_all_nodes_while_none_is_connected() -> None:
+    table, refusal = states(), AuthenticationError("wrong password")
+    assert table.refusal_of_all() is None
+    make_authenticated(table, 1)
+    table.connecting(2, "c", [A], 0)
+    table.disconnected(2, "wrong password", 0, refusal=refusal)
+    assert table.refusal_of_all() is None
+    table.disconnected(1, "closed", 0)
+    assert table.refusal_of_all() is refusal

@@ -1,0 +1,59 @@
+"""The security of a client's connections, TLS and SASL. `connect` imports it if security.protocol is not PLAINTEXT."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.network.transport import PlainTransport, TransportFactory
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from kcli.client.api_versions import Versions
+    from kcli.client.authentication import Steps
+    from kcli.client.config import ClientConfig
+    from kcli.security.sasl import ClientMechanism
+
+
+class ClientSecurity:
+    """The TLS context and the SASL mechanism of one client. All its connections share them.
+
+    Raise ConfigError for a key store, a certificate or a JAAS text that cannot be used, before any connection is made.
+    """
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.protocol = config.security_protocol
+        self._context: SSLContext | None = None
+        self._mechanism: ClientMechanism | None = None
+        if self.protocol in ("SSL", "SASL_SSL"):
+            from kcli.security.tls import client_context
+
+            self._context = client_context(config)
+        if self.protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
+            from kcli.security.sasl import client_mechanism
+
+            self._mechanism = client_mechanism(config)
+
+    def __repr__(self) -> str:
+        return f"<ClientSecurity {self.protocol}{f' {self.mechanism}' if self.mechanism else ''}>"
+
+    @property
+    def mechanism(self) -> str | None:
+        """The name of the SASL mechanism; None without SASL."""
+        return None if self._mechanism is None else self._mechanism.name
+
+    def transport(self, host: str) -> TransportFactory:
+        """Return the transport of connections to a host name, which TLS compares with the certificate."""
+        context = self._context
+        if context is None:
+            return PlainTransport
+        from kcli.network.tls import TlsTransport
+
+        return lambda sock: TlsTransport(sock, context, server_hostname=host)
+
+    def authentication(self, host: str, versions: Versions) -> Steps:
+        """Return the steps of SASL with the broker at `host`: those of `authenticate`."""
+        assert self._mechanism is not None
+        from kcli.client.authentication import authenticate
+
+        return authenticate(self._mechanism, host, versions)
