@@ -17,10 +17,11 @@ NAME = "sasl.jaas.config"
 FLAGS = ("required", "requisite", "sufficient", "optional")
 
 # One alternative per branch of StreamTokenizer. Characters up to the blank separate tokens; a word starts with a
-# letter, "_" or "$" and goes on with digits, "." and "-" too; a lone slash starts a comment, as two slashes do.
+# letter, "_" or "$" and goes on with digits, "." and "-" too. A lone slash starts a comment, as two slashes do, but also
+# takes the next character, which can be the end of the line.
 _TOKEN = re.compile(
     r"""(?P<blank>[\x00-\x20]+)
-      | (?P<comment>/\*(?:(?!\*/).)*\*/ | /\*.*\Z | /[^\n\r]*)
+      | (?P<comment>/\*(?:(?!\*/).)*\*/ | /\*.*\Z | /.?[^\n\r]*)
       | (?P<number>-?(?=[\d.])\d*\.?\d*)
       | (?P<word>[A-Za-z_$\xa0-\U0010ffff][A-Za-z_$\xa0-\U0010ffff0-9.-]*)
       | (?P<quote>["'])(?P<text>(?:\\[\x00-\U0010ffff]|(?!(?P=quote))[^\\\n\r])*)(?:(?P=quote)|(?=[\n\r])|\\?\Z)
@@ -82,7 +83,7 @@ def _parse_entry(tokens: Iterator[_Token]) -> JaasEntry:
     module = next(tokens, None)
     if module is None:
         raise _malformed("is empty; give a login module, a flag, options and a semicolon")
-    if module.kind not in ("word", "quote"):
+    if not module.text:
         raise _malformed("does not start with the class name of a login module")
     flag = next(tokens, None)
     if flag is None or flag.text.lower() not in FLAGS or flag.kind not in ("word", "quote"):

@@ -60,6 +60,10 @@ def test_blanks_and_comments_separate_tokens():
     assert options('M required a="1"b="2";') == {"a": "1", "b": "2"}
 
 
+def test_lone_slash_hides_the_next_character_even_a_line_end():
+    assert options('M required a="1" /\nb="2" c="3"\n;') == {"a": "1"}
+
+
 def test_last_duplicate_wins():
     assert options('M required k="1" k="2";') == {"k": "2"}
 
@@ -73,6 +77,8 @@ def test_last_duplicate_wins():
         "swordfish=x required;",
         "M",
         "M swordfish;",
+        "'' required;",
+        "5 required;",
         "M required",
         'M required k="swordfish"',
         'M required k="swordfish;',
