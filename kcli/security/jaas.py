@@ -17,8 +17,8 @@ NAME = "sasl.jaas.config"
 FLAGS = ("required", "requisite", "sufficient", "optional")
 
 # One alternative per branch of StreamTokenizer. Characters up to the blank separate tokens; a word starts with a
-# letter, "_" or "$" and goes on with digits, "." and "-" too. A lone slash starts a comment, as two slashes do, but also
-# takes the next character, which can be the end of the line.
+# letter, "_" or "$" and goes on with digits, "." and "-" too. A lone slash starts a comment, as two slashes do, and
+# takes the next character, even if that is the end of the line.
 _TOKEN = re.compile(
     r"""(?P<blank>[\x00-\x20]+)
       | (?P<comment>/\*(?:(?!\*/).)*\*/ | /\*.*\Z | /.?[^\n\r]*)

@@ -21,7 +21,10 @@ frames: the caller carries its bytes in SaslAuthenticate, and drives it like thi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kcli.errors import ConfigError
+from kcli.secret import Secret
 from kcli.security.jaas import JaasEntry, parse_jaas
 from kcli.security.sasl.exchange import ClientExchange, ClientMechanism, Identity, ServerExchange
 from kcli.security.settings import SecuritySettings
@@ -29,8 +32,11 @@ from kcli.security.settings import SecuritySettings
 __all__ = ["ClientExchange", "ClientMechanism", "Identity", "ServerExchange", "client_mechanism"]
 
 
-def client_mechanism(config: SecuritySettings) -> ClientMechanism:
-    """Return the client's side of `sasl.mechanism`. Raise ConfigError if a property or an option is missing."""
+def client_mechanism(config: SecuritySettings, token: Callable[[], Secret] | None = None) -> ClientMechanism:
+    """Return the client's side of `sasl.mechanism`. Raise ConfigError if a property or an option is missing.
+
+    `token` is for OAUTHBEARER: it returns the token for the next exchange, at once.
+    """
     name = config.sasl_mechanism
     if name == "PLAIN":
         from kcli.security.sasl.plain import PlainClient
@@ -40,7 +46,23 @@ def client_mechanism(config: SecuritySettings) -> ClientMechanism:
         from kcli.security.sasl.scram import ScramClient
 
         return ScramClient(name, _login(config))
+    if name == "OAUTHBEARER" and token is not None:
+        from kcli.security.sasl.oauthbearer import OAuthBearerClient
+
+        return OAuthBearerClient(token, login_extensions(config))
     raise ConfigError(f"sasl.mechanism: kcli does not have {name}")
+
+
+def login_extensions(config: SecuritySettings) -> dict[str, str]:
+    """Return the SASL extensions of the login module's options, by name (KIP-342)."""
+    if config.sasl_jaas_config is None:
+        return {}
+    extensions = {}
+    for option, value in _login(config).options.items():
+        for prefix in ("extension_", "unsecuredLoginExtension_"):
+            if option.startswith(prefix):
+                extensions[option[len(prefix) :]] = value.reveal()
+    return extensions
 
 
 def _login(config: SecuritySettings) -> JaasEntry:

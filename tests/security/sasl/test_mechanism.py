@@ -3,6 +3,7 @@
 import pytest
 
 from kcli.errors import ConfigError
+from kcli.secret import Secret
 from kcli.security.sasl import client_mechanism
 from kcli.security.settings import SecuritySettings
 
@@ -25,3 +26,14 @@ def test_configured_mechanism(name: str):
 def test_missing_jaas_text(name: str):
     with pytest.raises(ConfigError, match=f"^sasl.jaas.config is not set; {name} takes its credentials from it$"):
         client_mechanism(settings(name, None))
+
+
+def test_oauthbearer_takes_token_and_extensions():
+    jaas = 'M required clientId="c" extension_pool="a" unsecuredLoginExtension_k="b";'
+    mechanism = client_mechanism(settings("OAUTHBEARER", jaas), lambda: Secret("t.t.t"))
+    assert next(mechanism.start("kafka")) == b"n,,\x01auth=Bearer t.t.t\x01pool=a\x01k=b\x01\x01"
+
+
+def test_oauthbearer_needs_no_jaas_text():
+    mechanism = client_mechanism(settings("OAUTHBEARER", None), lambda: Secret("t.t.t"))
+    assert next(mechanism.start("kafka")) == b"n,,\x01auth=Bearer t.t.t\x01\x01"
