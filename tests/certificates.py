@@ -6,6 +6,7 @@ Keys are of elliptic curves, except `server`'s: they are made in no time.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from datetime import datetime, timedelta, timezone
@@ -14,6 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.jvm_archive import locked
 from tests.needs import skip_or_fail
 
 if TYPE_CHECKING:
@@ -46,6 +48,14 @@ class Certificates:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
+        self.authorities: dict[str, Identity] = {}
+        self.identities: dict[str, Identity] = {}
+        if (folder / "saved").exists():
+            self._load()
+        else:
+            self._make()
+
+    def _make(self) -> None:
         now = datetime.now(timezone.utc)
         self._valid = (now - DAY, now + 30 * DAY)
         self.authorities = {name: self._issue(name.replace("_", " "), ca=True) for name in ("ca", "other_ca")}
@@ -64,6 +74,24 @@ class Certificates:
             "foreign": self._issue("client", LOCAL_NAMES, issuer=self.authorities["other_ca"]),
             "self_signed": self._issue("localhost", LOCAL_NAMES),
         }
+
+    def save(self) -> None:
+        """Write the identities into the folder: other processes that make `Certificates` for it use the same ones."""
+        for name, identity in {**self.authorities, **self.identities}.items():
+            chain = "".join(map(_pem, (identity.certificate, *identity.issuers)))
+            self._write(f"{name}.saved", _key_pem(identity) + chain)
+        self._write("saved", "\n".join(self.authorities))
+
+    def _load(self) -> None:
+        from cryptography import x509
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        authorities = (self.folder / "saved").read_text().splitlines()
+        for file in self.folder.glob("*.saved"):
+            first, *issuers = x509.load_pem_x509_certificates(file.read_bytes())
+            key = load_pem_private_key(file.read_bytes(), None)
+            known = self.authorities if file.stem in authorities else self.identities
+            known[file.stem] = Identity(key, first, tuple(issuers))  # type: ignore[arg-type]
 
     def authority(self, name: str = "ca") -> Path:
         """The PEM file with the certificate of an authority, `ca` or `other_ca`; also of an identity, without key."""
@@ -108,24 +136,31 @@ class Certificates:
 
     def jks(self, name: str, *, key_password: str = PASSWORD) -> Path:
         """The JKS key store of an identity, by keytool."""
-        path = self.folder / f"{name}-{len(key_password)}.jks"
-        if not path.exists():
-            source = ["-srckeystore", str(self.pkcs12(name)), "-srcstoretype", "PKCS12", "-srcstorepass", PASSWORD]
-            target = ["-destkeystore", str(path), "-deststoretype", "JKS", "-deststorepass", PASSWORD]
-            alias = ["-srcalias", name, "-srckeypass", PASSWORD, "-destkeypass", key_password]
-            _keytool("-importkeystore", "-noprompt", *source, *target, *alias)
-        return path
+        source = ["-srckeystore", str(self.pkcs12(name)), "-srcstoretype", "PKCS12", "-srcstorepass", PASSWORD]
+        alias = ["-srcalias", name, "-srckeypass", PASSWORD, "-destkeypass", key_password]
+        file = f"{name}-{len(key_password)}.jks"
+        return self._keytool_store(file, "dest", "JKS", "-importkeystore", *source, *alias)
 
     def _imported(self, file: str, kind: str) -> Path:
+        return self._keytool_store(file, "", kind, "-importcert", "-alias", "ca", "-file", str(self.authority()))
+
+    def _keytool_store(self, file: str, role: str, kind: str, *command: str) -> Path:
+        """Make a store once. `role` is part of the names of keytool's options for it."""
         path = self.folder / file
-        store = ["-keystore", str(path), "-storetype", kind, "-storepass", PASSWORD]
-        _keytool("-importcert", "-noprompt", "-alias", "ca", "-file", str(self.authority()), *store)
+        with locked(self.folder / f"{file}.lock"):
+            if not path.exists():
+                fresh = ["-destkeystore" if role else "-keystore", f"{path}.new", f"-{role}storetype", kind]
+                _keytool(*command, "-noprompt", *fresh, f"-{role}storepass", PASSWORD)
+                Path(f"{path}.new").rename(path)
         return path
 
     def _write(self, file: str, content: str | bytes) -> Path:
         path = self.folder / file
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        path.chmod(0o600)
+        if not path.exists():
+            fresh = path.with_name(f"{file}.{os.getpid()}")
+            fresh.write_bytes(content.encode() if isinstance(content, str) else content)
+            fresh.chmod(0o600)
+            fresh.rename(path)  # atomic: other processes use the folder
         return path
 
     def _issue(
@@ -184,6 +219,12 @@ def _pem(certificate: x509.Certificate) -> str:
     from cryptography.hazmat.primitives.serialization import Encoding
 
     return certificate.public_bytes(Encoding.PEM).decode()
+
+
+def _key_pem(identity: Identity) -> str:
+    from cryptography.hazmat.primitives import serialization as to
+
+    return identity.key.private_bytes(to.Encoding.PEM, to.PrivateFormat.PKCS8, to.NoEncryption()).decode()
 
 
 def _keytool(*arguments: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import functools
 import os
 import shutil
 import signal
@@ -19,6 +21,7 @@ from tests.broker_process import BrokerProcess
 from tests.certificates import Certificates, make_certificates
 from tests.needs import SUMMARY, skip_or_fail
 from tests.real_kafka import Kafka, KafkaNode, KafkaUnavailable, OwnBroker, fetch_jars, locked
+from tests.secured_kafka import SecuredKafka, start_secured
 
 # The profile that hypothesis chooses by itself with CI=true: no deadlines, because an example can take long on a busy
 # machine, and the same examples in every run.
@@ -39,7 +42,7 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
 
 # A new broker deletes expired records after this delay. Many tests write old records, so they must come later.
 FIRST_LOOK_S = 0.7
-NEEDS_KAFKA = {"real_kafka", "own_kafka", "kafka_jars"}
+NEEDS_KAFKA = {"real_kafka", "secured_kafka", "own_kafka", "kafka_jars"}
 BOTH = ["kcli", pytest.param("apache", marks=pytest.mark.real_kafka)]
 
 
@@ -100,36 +103,57 @@ def kafka_jars() -> Path:
         skip_or_fail(str(missing))
 
 
-@pytest.fixture(scope="session")
-def real_kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """One single-node Kafka for the whole run, shared by all xdist workers: name topics with `new_topic`.
+@contextlib.contextmanager
+def one_for_all_workers(
+    factory: pytest.TempPathFactory, name: str, start: Callable[[Path], tuple[str, Callable[[], None]]]
+) -> Iterator[str]:
+    """Share one server between all xdist workers of a run. `start` returns what they need to know, and how to stop it.
 
-    The first worker that needs it starts it. Each worker that uses it holds a shared lock. The worker that started it
-    takes the exclusive lock before it stops it, so that the node outlives its last user.
+    The first worker that needs it starts it in a new folder. Each worker that uses it holds a shared lock. The worker
+    that started it takes the exclusive lock before it stops it, so that the server outlives its last user.
     """
-    shared = tmp_path_factory.getbasetemp()
+    shared = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
-    address = shared / "kafka.address"
-    node = None
-    with (shared / "kafka.users").open("w") as users:
-        with locked(shared / "kafka.start"):
+    known = shared / f"{name}.address"
+    stop = None
+    with (shared / f"{name}.users").open("w") as users:
+        with locked(shared / f"{name}.start"):
             fcntl.flock(users, fcntl.LOCK_SH)
-            if not address.exists():
-                # It is never restarted. A long session keeps the controller from fencing it when CPU time is short.
-                node = KafkaNode(shared / "kafka", kafka_jars, settings={"broker.session.timeout.ms": "60000"})
-                node.start()
-                time.sleep(FIRST_LOOK_S)
-                address.write_text(node.bootstrap_servers)
+            if not known.exists():
+                address, stop = start(shared / name)
+                known.write_text(address)
         try:
-            yield Kafka(address.read_text(), kafka_jars)
+            yield known.read_text()
         finally:
-            if node is not None:
+            if stop is not None:
                 fcntl.flock(users, fcntl.LOCK_UN)
                 fcntl.flock(users, fcntl.LOCK_EX)
-                address.unlink()
-                node.kill()  # its data goes with it
-                shutil.rmtree(node.folder, ignore_errors=True)
+                known.unlink()
+                stop()
+                shutil.rmtree(shared / name, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def real_kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """One single-node Kafka for the whole run, shared by all xdist workers: name topics with `new_topic`."""
+
+    def start(folder: Path) -> tuple[str, Callable[[], None]]:
+        # It is never restarted. A long session keeps the controller from fencing it when CPU time is short.
+        node = KafkaNode(folder, kafka_jars, settings={"broker.session.timeout.ms": "60000"})
+        node.start()
+        time.sleep(FIRST_LOOK_S)
+        return node.bootstrap_servers, node.kill
+
+    with one_for_all_workers(tmp_path_factory, "kafka", start) as address:
+        yield Kafka(address, kafka_jars)
+
+
+@pytest.fixture(scope="session")
+def secured_kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """One Kafka with all secured listeners, a KDC and an OAuth provider, shared like `real_kafka`."""
+    with one_for_all_workers(tmp_path_factory, "secured", functools.partial(start_secured, kafka_jars)) as address:
+        yield SecuredKafka.at(address, kafka_jars)
 
 
 @pytest.fixture

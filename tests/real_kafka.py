@@ -334,7 +334,7 @@ class OwnBroker(Kafka):
                 stderr=log,
                 cwd=cwd,
                 start_new_session=True,  # Ctrl-C is for pytest; the fixture stops the broker
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
 
     def wait_until_ready(self, timeout_s: float = 120, every_s: float = 0.1) -> None:
@@ -384,6 +384,7 @@ class KafkaNode(OwnBroker):
         jvm: tuple[str, ...] = SMALL_JVM,
         more_listeners: Sequence[str] = (),
         advertised: dict[str, int] | None = None,
+        advertised_host: str = "127.0.0.1",
     ) -> None:
         """`more_listeners` are names like `SASL_SSL`; `advertised` replaces the ports that clients are told."""
         port, controller_port, *more = free_ports(2 + len(more_listeners))
@@ -396,8 +397,8 @@ class KafkaNode(OwnBroker):
         self._jvm = jvm
         own = {
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
-            "listeners": _listeners(self.ports),
-            "advertised.listeners": _listeners({**self.ports, **(advertised or {})}),
+            "listeners": _listeners("127.0.0.1", self.ports),
+            "advertised.listeners": _listeners(advertised_host, {**self.ports, **(advertised or {})}),
             "log.dirs": str(self.data),
         }
         lines = [f"{key}={value}\n" for key, value in {**SETTINGS, **own, **(settings or {})}.items()]
@@ -418,7 +419,7 @@ class KafkaNode(OwnBroker):
     def launch(self) -> None:
         """Start without waiting; the data folder must be formatted."""
         flags = self._jvm
-        if flags == SMALL_JVM:
+        if flags[: len(SMALL_JVM)] == SMALL_JVM and not any("ArchiveClassesAtExit" in flag for flag in flags):
             flags += _archived_broker(self.jars, self.version)
         command = ["java", *flags, *_logging(self.version, "info")]
         self._launch([*command, "-cp", f"{self.jars}/*", "kafka.Kafka", str(self._config)])
@@ -449,8 +450,8 @@ def _archived_broker(jars: Path, version: str) -> tuple[str, ...]:
     return archive_flags(jars.with_name(f"{jars.name}-broker.jsa"), train)
 
 
-def _listeners(ports: dict[str, int]) -> str:
-    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+def _listeners(host: str, ports: dict[str, int]) -> str:
+    return ",".join(f"{name}://{host}:{port}" for name, port in ports.items())
 
 
 def _logging(version: str, level: str) -> list[str]:
@@ -464,7 +465,8 @@ def _logging(version: str, level: str) -> list[str]:
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Ask the kernel, in a new process, to kill it when its parent ends: for `preexec_fn`."""
     if _libc is not None:
         _libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 

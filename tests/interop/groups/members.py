@@ -25,7 +25,7 @@ from tests.broker_process import BrokerProcess
 from tests.java_driver import packed
 from tests.jvm_archive import archive_flags
 from tests.needs import skip_or_fail
-from tests.real_kafka import Kafka, _die_with_parent, _logging
+from tests.real_kafka import Kafka, _logging, die_with_parent
 
 ROOT = Path(__file__).parent.parent.parent.parent
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -62,7 +62,7 @@ class MemberProcess:
             errors="replace",
             cwd=ROOT,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
