@@ -22,6 +22,7 @@ from kcli.broker.log_manager import LogManager
 from kcli.broker.producer_ids import ProducerIds
 from kcli.broker.replica_manager import ReplicaManager
 from kcli.broker.request_context import RequestContext
+from kcli.broker.security.authorizer import AllowAll, AnyAuthorizer, Authorizer
 from kcli.broker.server import Answer, ConnectionQuotas, SocketServer, max_open_connections
 from kcli.broker.timer import Timer
 from kcli.clock import Clock, SystemClock
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from kcli.broker.files import Files
     from kcli.broker.group.group_coordinator import GroupCoordinator
     from kcli.broker.group.offset_store import OffsetStore
+    from kcli.broker.security.acl_store import AclStore
     from kcli.broker.security.listeners import Endpoint
 
 T = TypeVar("T")
@@ -73,6 +75,8 @@ class Broker:
         self.clock: Clock = clock or SystemClock()
         self.timer = Timer()
         self.control = Control()
+        self.authorizer: AnyAuthorizer = AllowAll()
+        self.acls: AclStore | None = None
         self.host = config.host
         self.port = config.port
         self.endpoints = config.endpoints  # with the ports in use, once they are bound
@@ -158,6 +162,13 @@ class Broker:
         if OFFSETS_TOPIC in self.cluster.topics:
             self._load_groups()
         self.producer_ids = ProducerIds(config.data_dir, files, highest_seen=self.log_manager.highest_producer_id)
+        if config.authorizer_class_name:
+            from kcli.broker.security.acl_store import AclStore
+
+            self.authorizer = Authorizer(
+                super_users=config.super_user_names, allow_without_acl=config.allow_everyone_if_no_acl_found
+            )
+            self.acls = AclStore(files, config.data_dir, self.authorizer, self.log_manager.fail)
 
     def _load_groups(self) -> tuple[OffsetStore, GroupCoordinator]:
         """Load groups and committed offsets: at the start if the offsets topic exists, else at the first request.

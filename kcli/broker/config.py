@@ -31,10 +31,12 @@ from kcli.settings import (
     Settings,
     Short,
     String,
+    invalid_value,
 )
 from kcli.text import closest_name
 
 _LIVE = Update.CLUSTER_WIDE
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 
@@ -208,6 +210,11 @@ class BrokerConfig(Settings):
         return ListenerSettings.of_listener(name, self.given)
 
     @property
+    def super_user_names(self) -> frozenset[str]:
+        """The principals of super.users."""
+        return frozenset(filter(None, (name.strip() for name in self.super_users.split(";"))))
+
+    @property
     def data_dir(self) -> str | None:
         """The data directory: log.dirs, else log.dir; None if neither is given."""
         directories = self.log_dirs or self.log_dir
@@ -217,6 +224,11 @@ class BrokerConfig(Settings):
         for name, directories in (("log.dirs", self.log_dirs), ("log.dir", self.log_dir)):
             if directories is not None and len(directories) != 1:
                 raise ConfigError(f"{name} must name exactly one directory; got {','.join(directories) or 'none'}")
+        if self.authorizer_class_name not in ("", STANDARD_AUTHORIZER):
+            raise invalid_value("authorizer.class.name", self.authorizer_class_name, f"{STANDARD_AUTHORIZER} or empty")
+        for name in self.super_user_names:
+            if ":" not in name:
+                raise invalid_value("super.users", name, "TYPE:NAME, such as User:admin, separated by semicolons")
         for endpoint in self.endpoints:
             if endpoint.protocol != "PLAINTEXT":
                 self.listener_settings(endpoint.name)

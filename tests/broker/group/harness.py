@@ -17,6 +17,7 @@ from kcli.broker.group.group_coordinator import GroupCoordinator
 from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import read_request, response_parts
+from kcli.broker.security.authorizer import AllowAll
 from kcli.broker.timer import Timer
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
@@ -171,7 +172,7 @@ class CoordinatorHarness:
         self.store = FakeStore()
         self.groups = GroupCoordinator(self.config, self.timer, self.clock, self.store)
         cluster = SimpleNamespace(node_id=1, host="127.0.0.1", port=9092, ensure_internal=lambda name: None)
-        self.broker = SimpleNamespace(groups=self.groups, cluster=cluster)
+        self.broker = SimpleNamespace(groups=self.groups, cluster=cluster, authorizer=AllowAll())
 
     def connect(self, client_id: str | None = "tester") -> CoordinatorConnection:
         return CoordinatorConnection(self, client_id)

@@ -11,6 +11,7 @@ from kcli.broker.group.group_coordinator import GroupCoordinator
 from kcli.broker.group.offset_store import OffsetStore
 from kcli.broker.handlers import offset_commit
 from kcli.broker.request_context import RequestContext
+from kcli.broker.security.authorizer import AllowAll
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kcli.protocol.messages.offset_commit import (
@@ -86,7 +87,9 @@ class OffsetsHarness(CoordinatorHarness):
         self.offsets = OffsetStore(self.config, self.replicas, self.cluster, self.clock)  # type: ignore[arg-type]
         self.groups = GroupCoordinator(self.config, self.timer, self.clock, self.offsets)
         self.offsets.load(self.groups)
-        self.broker = SimpleNamespace(groups=self.groups, cluster=self.cluster, offsets=self.offsets)
+        self.broker = SimpleNamespace(
+            groups=self.groups, cluster=self.cluster, offsets=self.offsets, authorizer=AllowAll()
+        )
 
     def connect(self, client_id: str | None = "tester") -> CoordinatorConnection:
         return _Connection(self, client_id)

@@ -1,0 +1,80 @@
+"""Checks that the handlers of ACLs share: the right to use them, numbers, and filters. Not a handler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from kcli.broker.request_context import CloseConnection, RequestContext
+from kcli.broker.security.authorizer import AclFilter
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
+from kcli.protocol.acls import AclOperation, AclPermissionType, PatternType, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+    from kcli.broker.security.acl_store import AclStore
+
+N = TypeVar("N", bound=IntEnum)
+
+
+def acls_for(broker: Broker, context: RequestContext, operation: AclOperation) -> AclStore:
+    """Return the ACLs if the client may do this with them. BrokerError otherwise, and without an authorizer."""
+    if not broker.authorizer.allows_cluster(context, operation):
+        raise cluster_denied(operation)
+    if broker.acls is None:
+        raise BrokerError(
+            ErrorCode.SECURITY_DISABLED, "The broker has no authorizer; set authorizer.class.name in its settings"
+        )
+    return broker.acls
+
+
+def cluster_denied(operation: AclOperation) -> BrokerError:
+    """Return the error for a client that must not do this with the cluster."""
+    return BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{operation.name} on the cluster is needed")
+
+
+def refuse_zero(*numbers: int) -> None:
+    """Close the connection if a number is 0, which stands for unknown and must not be sent, as Apache Kafka does."""
+    if 0 in numbers:
+        raise CloseConnection("an ACL or filter has the number 0")
+
+
+def known(enum: type[N], number: int) -> N:
+    """Return the member; UNKNOWN for a number that Kafka does not define."""
+    try:
+        return enum(number)
+    except ValueError:
+        return enum(0)
+
+
+class Conditions(Protocol):
+    """The fields of a filter in a request."""
+
+    resource_type_filter: int
+    resource_name_filter: str | None
+    pattern_type_filter: int
+    principal_filter: str | None
+    host_filter: str | None
+    operation: int
+    permission_type: int
+
+
+def refuse_zero_in(filters: Iterable[Conditions]) -> None:
+    """Close the connection if a number in a filter is 0."""
+    for one in filters:
+        refuse_zero(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
+
+
+def acl_filter(conditions: Conditions) -> AclFilter:
+    """Return a filter; numbers that Kafka does not define become UNKNOWN, which no ACL matches."""
+    return AclFilter(
+        known(ResourceType, conditions.resource_type_filter),
+        conditions.resource_name_filter,
+        known(PatternType, conditions.pattern_type_filter),
+        conditions.principal_filter,
+        conditions.host_filter,
+        known(AclOperation, conditions.operation),
+        known(AclPermissionType, conditions.permission_type),
+    )
