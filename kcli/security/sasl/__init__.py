@@ -50,6 +50,14 @@ def client_mechanism(config: SecuritySettings, token: Callable[[], Secret] | Non
         from kcli.security.sasl.oauthbearer import OAuthBearerClient
 
         return OAuthBearerClient(token, login_extensions(config))
+    if name == "GSSAPI":
+        from kcli.security.sasl.gssapi import GssapiClient
+
+        return GssapiClient(config, _login(config))
+    if name == "AWS_MSK_IAM":
+        from kcli.security.sasl.aws_msk_iam import AwsMskIamClient
+
+        return AwsMskIamClient(_login(config))
     raise ConfigError(f"sasl.mechanism: kcli does not have {name}")
 
 
