@@ -40,7 +40,7 @@ class Identity(NamedTuple):
 class Certificates:
     """Files below `folder`, written when asked for.
 
-    Names of identities: `server` (for localhost), `client` (CN=client, O=kcli), `expired`, `not_yet_valid`,
+    Names of identities: `server` (for localhost), `client` (CN=client,O=kcli), `expired`, `not_yet_valid`,
     `other_host`, `by_intermediate` (all of the authority `ca`), `foreign` (of the authority `other_ca`), and
     `self_signed`.
     """
@@ -180,7 +180,7 @@ class Certificates:
 
         key = generate_private_key(65537, 2048) if rsa else ec.generate_private_key(ec.SECP256R1())
         organization = x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "kcli")
-        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name), organization])
+        subject = x509.Name([organization, x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
         start, end = valid or self._valid
         builder = (
             x509.CertificateBuilder()

@@ -10,14 +10,19 @@ import errno
 import socket
 import ssl
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from selectors import EVENT_READ, EVENT_WRITE
 
 from kcli.network.file_slice import FileSlice
 from kcli.network.framing import UnsentPart
-from kcli.network.transport import TlsError, finish_connect
+from kcli.network.tls_errors import closed_in_handshake, foreign_protocol, refused_certificate, tls_error
+from kcli.network.transport import SocketAddress, TlsError, finish_connect
 
 _RECORD_BYTES = 16 << 10  # the most that one TLS record carries
 _FILE_BYTES = 256 << 10  # per call, of a file slice
+
+#: Bound of connecting and of the handshake when a certificate is fetched for an error, in seconds.
+FETCH_TIMEOUT_S = 1.0
 
 
 class TlsTransport:
@@ -44,8 +49,9 @@ class TlsTransport:
         self._context = context
         self._server_hostname = server_hostname
         self._server_side = server_side
+        self._answered = False  # the other side has sent bytes of TLS
         self._unsent = memoryview(b"")
-        self._ending: TlsError | None = None  # an error after received bytes, to raise once these are taken
+        self._ending: OSError | None = None  # an error after received bytes, to raise once these are taken
         self._ended = False
 
     def fileno(self) -> int:
@@ -62,20 +68,22 @@ class TlsTransport:
     def handshake(self) -> int:
         try:
             if self._tls is None:
-                # Only now: Python refuses a socket that is still connecting.
-                self._sock = self._tls = self._context.wrap_socket(
-                    self._sock,
-                    server_side=self._server_side,
-                    do_handshake_on_connect=False,
-                    server_hostname=self._server_hostname,
-                )
+                self._tls = self._wrap()
+            if not self._answered:
+                self._check_first_bytes()
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
             return EVENT_READ
         except ssl.SSLWantWriteError:
             return EVENT_WRITE
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            raise self._closed("closed") from None
+        except ssl.SSLCertVerificationError as error:
+            raise self._certificate_error(error) from None
         except ssl.SSLError as error:
-            raise self._explained(error) from None
+            raise tls_error(error, server_side=self._server_side, answered=self._answered) from None
+        except (ConnectionResetError, BrokenPipeError):
+            raise self._closed("reset") from None
         return 0
 
     def recv_into(self, space: memoryview) -> int | None:
@@ -99,8 +107,8 @@ class TlsTransport:
         except ssl.SSLWantWriteError:
             self.read_needs = EVENT_WRITE
             return count or None
-        except ssl.SSLError as error:
-            self._ending = self._explained(error)
+        except OSError as error:
+            self._ending = tls_error(error, server_side=self._server_side) if isinstance(error, ssl.SSLError) else error
             if not count:
                 raise self._ending from None
         return count
@@ -119,8 +127,10 @@ class TlsTransport:
             pass
         except ssl.SSLWantReadError:
             self.write_needs = EVENT_READ
+        except (ssl.SSLEOFError, ConnectionResetError, BrokenPipeError):
+            raise self._last_alert() or ConnectionResetError(errno.ECONNRESET, "connection reset") from None
         except ssl.SSLError as error:
-            raise self._explained(error) from None
+            raise tls_error(error, server_side=self._server_side) from None
         self._unsent = unsent[sent:]
         return sent
 
@@ -134,8 +144,77 @@ class TlsTransport:
                 self._tls.unwrap()
         self._sock.close()
 
-    def _explained(self, error: ssl.SSLError) -> TlsError:
-        return TlsError(str(error.reason or error))
+    def _wrap(self) -> ssl.SSLSocket:
+        """Only once it is connected: Python refuses a socket that is still connecting."""
+        try:
+            tls = self._context.wrap_socket(
+                self._sock,
+                server_side=self._server_side,
+                do_handshake_on_connect=False,
+                server_hostname=self._server_hostname,
+            )
+        except (ValueError, UnicodeError) as error:
+            if isinstance(error, ssl.SSLError):
+                raise
+            raise TlsError(f"{self._server_hostname!r} is not a host name that a certificate can have") from None
+        self._sock = tls
+        return tls
+
+    def _check_first_bytes(self) -> None:
+        """Recognise a side that does not use TLS by the first bytes that it sends, before OpenSSL takes them."""
+        try:
+            first = socket.socket.recv(self._sock, 5, socket.MSG_PEEK)
+        except BlockingIOError:
+            return
+        if first and (error := foreign_protocol(first, server_side=self._server_side)):
+            raise error
+        self._answered = bool(first)
+
+    def _closed(self, action: str) -> TlsError:
+        return closed_in_handshake(action, answered=self._answered, server_side=self._server_side)
+
+    def _certificate_error(self, error: ssl.SSLCertVerificationError) -> TlsError:
+        if self._server_side:
+            return tls_error(error, server_side=True)
+        der = None
+        with contextlib.suppress(OSError):
+            der = fetch_certificate((self._sock.family, self._sock.getpeername()), self._server_hostname)
+        return refused_certificate(error, der, self._server_hostname, datetime.now(timezone.utc))
+
+    def _last_alert(self) -> TlsError | None:
+        """Return the reason that the other side sent before it closed the connection, if it sent one."""
+        assert self._tls is not None
+        try:
+            while self._tls.read(_RECORD_BYTES):
+                pass
+        except ssl.SSLError as error:
+            explained = tls_error(error, server_side=self._server_side)
+            return explained if explained.refused else None
+        except OSError:
+            pass
+        return None
+
+
+def fetch_certificate(
+    address: SocketAddress, server_hostname: str | None, timeout_s: float = FETCH_TIMEOUT_S
+) -> bytes | None:
+    """Return the certificate that a server shows, in DER, whether it can be trusted or not; None if it cannot be had.
+
+    It makes a connection of its own, because OpenSSL keeps no certificate that it has refused. Blocks up to twice
+    `timeout_s`. Nothing is sent but the handshake.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    family, sockaddr = address
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as sock:
+            sock.settimeout(timeout_s)
+            sock.connect(sockaddr)
+            with context.wrap_socket(sock, server_hostname=server_hostname) as tls:
+                return tls.getpeercert(binary_form=True)
+    except (OSError, ValueError):
+        return None
 
 
 def _leading_bytes(parts: Sequence[UnsentPart]) -> memoryview:
