@@ -1,19 +1,24 @@
 # bash completion for kcli, made by `python -m kcli.cli.docs`; source it, or copy it to the folder of bash-completion.
+_kcli_profiles() {
+    sed -n 's/^ *\[profile\.\([A-Za-z0-9_-]*\)\].*/\1/p' "${XDG_CONFIG_HOME:-$HOME/.config}/kcli/config.toml" 2>/dev/null
+}
 _kcli() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command="" words="" i
     for ((i = 1; i < COMP_CWORD && i < 3; i++)); do
         case "$command ${COMP_WORDS[i]}" in
-            " topic" | " consume" | " group" | " offsets" | " assignor" | " compat" | " cluster" | " broker" | " spark" | " demo" | " topic list" | " topic describe" | " topic create" | " topic delete" | " consume topic" | " produce" | " group list" | " group describe" | " group lag" | " group watch" | " group explain" | " group wait" | " group delete" | " group remove-members" | " offsets show" | " offsets export" | " offsets reset" | " offsets apply" | " offsets copy" | " offsets delete" | " offsets undo" | " assignor show" | " assignor diff" | " compat consumer-groups" | " cluster describe" | " cluster api-versions" | " spark export" | " spark doctor" | " spark throughput" | " spark skew" | " spark profile" | " spark gaps" | " spark duplicates" | " spark compare" | " spark lag-history" | " spark group-offsets" | " spark sql" | " broker run") command+=" ${COMP_WORDS[i]}" ;;
+            " topic" | " consume" | " group" | " offsets" | " assignor" | " compat" | " cluster" | " profile" | " broker" | " spark" | " demo" | " topic list" | " topic describe" | " topic create" | " topic delete" | " consume topic" | " produce" | " group list" | " group describe" | " group lag" | " group watch" | " group explain" | " group wait" | " group delete" | " group remove-members" | " offsets show" | " offsets export" | " offsets reset" | " offsets apply" | " offsets copy" | " offsets delete" | " offsets undo" | " assignor show" | " assignor diff" | " compat consumer-groups" | " cluster describe" | " cluster api-versions" | " profile list" | " profile show" | " profile use" | " spark export" | " spark doctor" | " spark throughput" | " spark skew" | " spark profile" | " spark gaps" | " spark duplicates" | " spark compare" | " spark lag-history" | " spark group-offsets" | " spark sql" | " broker run") command+=" ${COMP_WORDS[i]}" ;;
             *) break ;;
         esac
     done
     [[ $command == " consume" && $COMP_CWORD -gt 2 ]] && command=" consume topic"
     case "$command:$prev" in
+        " topic list:--profile" | " topic list:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " topic list:--bootstrap-server" | " topic list:-b") return ;;
         " topic list:--property" | " topic list:-X") return ;;
         " topic list:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " topic list:--timeout") return ;;
         " topic list:--output" | " topic list:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
+        " topic describe:--profile" | " topic describe:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " topic describe:--bootstrap-server" | " topic describe:-b") return ;;
         " topic describe:--property" | " topic describe:-X") return ;;
         " topic describe:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -22,11 +27,13 @@ _kcli() {
         " topic create:--partitions" | " topic create:-p") return ;;
         " topic create:--replication" | " topic create:-r") return ;;
         " topic create:--config" | " topic create:-c") return ;;
+        " topic create:--profile" | " topic create:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " topic create:--bootstrap-server" | " topic create:-b") return ;;
         " topic create:--property" | " topic create:-X") return ;;
         " topic create:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " topic create:--timeout") return ;;
         " topic create:--output" | " topic create:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
+        " topic delete:--profile" | " topic delete:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " topic delete:--bootstrap-server" | " topic delete:-b") return ;;
         " topic delete:--property" | " topic delete:-X") return ;;
         " topic delete:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -48,6 +55,7 @@ _kcli() {
         " consume topic:--assignor") return ;;
         " consume topic:--instance-id") return ;;
         " consume topic:--protocol") COMPREPLY=($(compgen -W "classic consumer" -- "$cur")); return ;;
+        " consume topic:--profile" | " consume topic:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " consume topic:--bootstrap-server" | " consume topic:-b") return ;;
         " consume topic:--property" | " consume topic:-X") return ;;
         " consume topic:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -62,6 +70,7 @@ _kcli() {
         " produce:--timestamp") return ;;
         " produce:--compression" | " produce:-z") COMPREPLY=($(compgen -W "none gzip snappy lz4 zstd" -- "$cur")); return ;;
         " produce:--acks") return ;;
+        " produce:--profile" | " produce:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " produce:--bootstrap-server" | " produce:-b") return ;;
         " produce:--property" | " produce:-X") return ;;
         " produce:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -71,6 +80,7 @@ _kcli() {
         " group list:--type") return ;;
         " group list:--topic" | " group list:-t") return ;;
         " group list:--match") return ;;
+        " group list:--profile" | " group list:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " group list:--bootstrap-server" | " group list:-b") return ;;
         " group list:--property" | " group list:-X") return ;;
         " group list:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -79,6 +89,7 @@ _kcli() {
         " group describe:--match") return ;;
         " group describe:--sort") return ;;
         " group describe:--isolation-level") return ;;
+        " group describe:--profile" | " group describe:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " group describe:--bootstrap-server" | " group describe:-b") return ;;
         " group describe:--property" | " group describe:-X") return ;;
         " group describe:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -87,6 +98,7 @@ _kcli() {
         " group lag:--match") return ;;
         " group lag:--fail-if") return ;;
         " group lag:--isolation-level") return ;;
+        " group lag:--profile" | " group lag:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " group lag:--bootstrap-server" | " group lag:-b") return ;;
         " group lag:--property" | " group lag:-X") return ;;
         " group lag:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -94,6 +106,7 @@ _kcli() {
         " group lag:--output" | " group lag:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
         " group watch:--interval") return ;;
         " group watch:--count" | " group watch:-n") return ;;
+        " group watch:--profile" | " group watch:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " group watch:--bootstrap-server" | " group watch:-b") return ;;
         " group watch:--property" | " group watch:-X") return ;;
         " group watch:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -101,6 +114,7 @@ _kcli() {
         " group watch:--output" | " group watch:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
         " group explain:--interval") return ;;
         " group explain:--fail-on") return ;;
+        " group explain:--profile" | " group explain:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " group explain:--bootstrap-server" | " group explain:-b") return ;;
         " group explain:--property" | " group explain:-X") return ;;
         " group explain:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -108,12 +122,14 @@ _kcli() {
         " group explain:--output" | " group explain:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
         " group wait:--until") return ;;
         " group wait:--interval") return ;;
+        " group wait:--profile" | " group wait:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " group wait:--bootstrap-server" | " group wait:-b") return ;;
         " group wait:--property" | " group wait:-X") return ;;
         " group wait:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " group wait:--timeout") return ;;
         " group wait:--output" | " group wait:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
         " group delete:--match") return ;;
+        " group delete:--profile" | " group delete:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " group delete:--bootstrap-server" | " group delete:-b") return ;;
         " group delete:--property" | " group delete:-X") return ;;
         " group delete:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -123,12 +139,14 @@ _kcli() {
         " group remove-members:--instance-id") return ;;
         " group remove-members:--client-id") return ;;
         " group remove-members:--reason") return ;;
+        " group remove-members:--profile" | " group remove-members:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " group remove-members:--bootstrap-server" | " group remove-members:-b") return ;;
         " group remove-members:--property" | " group remove-members:-X") return ;;
         " group remove-members:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " group remove-members:--timeout") return ;;
         " group remove-members:--output" | " group remove-members:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
         " offsets show:--match") return ;;
+        " offsets show:--profile" | " offsets show:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " offsets show:--bootstrap-server" | " offsets show:-b") return ;;
         " offsets show:--property" | " offsets show:-X") return ;;
         " offsets show:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -136,6 +154,7 @@ _kcli() {
         " offsets show:--output" | " offsets show:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
         " offsets export:--match") return ;;
         " offsets export:--topic" | " offsets export:-t") return ;;
+        " offsets export:--profile" | " offsets export:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " offsets export:--bootstrap-server" | " offsets export:-b") return ;;
         " offsets export:--property" | " offsets export:-X") return ;;
         " offsets export:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -151,6 +170,7 @@ _kcli() {
         " offsets reset:--topic" | " offsets reset:-t") return ;;
         " offsets reset:--if-no-record") COMPREPLY=($(compgen -W "refuse end skip" -- "$cur")); return ;;
         " offsets reset:--if-out-of-range") COMPREPLY=($(compgen -W "refuse clamp skip" -- "$cur")); return ;;
+        " offsets reset:--profile" | " offsets reset:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " offsets reset:--bootstrap-server" | " offsets reset:-b") return ;;
         " offsets reset:--property" | " offsets reset:-X") return ;;
         " offsets reset:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -159,6 +179,7 @@ _kcli() {
         " offsets apply:--group" | " offsets apply:-g") return ;;
         " offsets apply:--to-group") return ;;
         " offsets apply:--if-out-of-range") COMPREPLY=($(compgen -W "refuse clamp skip" -- "$cur")); return ;;
+        " offsets apply:--profile" | " offsets apply:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " offsets apply:--bootstrap-server" | " offsets apply:-b") return ;;
         " offsets apply:--property" | " offsets apply:-X") return ;;
         " offsets apply:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -167,17 +188,20 @@ _kcli() {
         " offsets copy:--to-group") return ;;
         " offsets copy:--topic" | " offsets copy:-t") return ;;
         " offsets copy:--if-out-of-range") COMPREPLY=($(compgen -W "refuse clamp skip" -- "$cur")); return ;;
+        " offsets copy:--profile" | " offsets copy:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " offsets copy:--bootstrap-server" | " offsets copy:-b") return ;;
         " offsets copy:--property" | " offsets copy:-X") return ;;
         " offsets copy:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " offsets copy:--timeout") return ;;
         " offsets copy:--output" | " offsets copy:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
         " offsets delete:--topic" | " offsets delete:-t") return ;;
+        " offsets delete:--profile" | " offsets delete:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " offsets delete:--bootstrap-server" | " offsets delete:-b") return ;;
         " offsets delete:--property" | " offsets delete:-X") return ;;
         " offsets delete:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " offsets delete:--timeout") return ;;
         " offsets delete:--output" | " offsets delete:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
+        " offsets undo:--profile" | " offsets undo:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " offsets undo:--bootstrap-server" | " offsets undo:-b") return ;;
         " offsets undo:--property" | " offsets undo:-X") return ;;
         " offsets undo:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -188,6 +212,7 @@ _kcli() {
         " assignor show:--topic" | " assignor show:-t") return ;;
         " assignor show:--owned") return ;;
         " assignor show:--compare") return ;;
+        " assignor show:--profile" | " assignor show:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " assignor show:--bootstrap-server" | " assignor show:-b") return ;;
         " assignor show:--property" | " assignor show:-X") return ;;
         " assignor show:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -203,6 +228,7 @@ _kcli() {
         " assignor diff:--topic" | " assignor diff:-t") return ;;
         " assignor diff:--owned") return ;;
         " assignor diff:--strategy" | " assignor diff:-s") return ;;
+        " assignor diff:--profile" | " assignor diff:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " assignor diff:--bootstrap-server" | " assignor diff:-b") return ;;
         " assignor diff:--property" | " assignor diff:-X") return ;;
         " assignor diff:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -221,17 +247,26 @@ _kcli() {
         " compat consumer-groups:--to-datetime") return ;;
         " compat consumer-groups:--by-duration") return ;;
         " compat consumer-groups:--from-file") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " cluster describe:--profile" | " cluster describe:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " cluster describe:--bootstrap-server" | " cluster describe:-b") return ;;
         " cluster describe:--property" | " cluster describe:-X") return ;;
         " cluster describe:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " cluster describe:--timeout") return ;;
         " cluster describe:--output" | " cluster describe:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
         " cluster api-versions:--node") return ;;
+        " cluster api-versions:--profile" | " cluster api-versions:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " cluster api-versions:--bootstrap-server" | " cluster api-versions:-b") return ;;
         " cluster api-versions:--property" | " cluster api-versions:-X") return ;;
         " cluster api-versions:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " cluster api-versions:--timeout") return ;;
         " cluster api-versions:--output" | " cluster api-versions:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
+        " profile list:--output" | " profile list:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
+        " profile show:--profile" | " profile show:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
+        " profile show:--bootstrap-server" | " profile show:-b") return ;;
+        " profile show:--property" | " profile show:-X") return ;;
+        " profile show:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " profile show:--timeout") return ;;
+        " profile show:--output" | " profile show:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
         " spark export:--to") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " spark export:--format") return ;;
         " spark export:--every") return ;;
@@ -254,6 +289,7 @@ _kcli() {
         " spark export:--remote") return ;;
         " spark export:--conf") return ;;
         " spark export:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark export:--profile" | " spark export:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " spark export:--bootstrap-server" | " spark export:-b") return ;;
         " spark export:--property" | " spark export:-X") return ;;
         " spark export:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -262,6 +298,7 @@ _kcli() {
         " spark doctor:--remote") return ;;
         " spark doctor:--conf") return ;;
         " spark doctor:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark doctor:--profile" | " spark doctor:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " spark doctor:--bootstrap-server" | " spark doctor:-b") return ;;
         " spark doctor:--property" | " spark doctor:-X") return ;;
         " spark doctor:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -283,6 +320,7 @@ _kcli() {
         " spark throughput:--remote") return ;;
         " spark throughput:--conf") return ;;
         " spark throughput:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark throughput:--profile" | " spark throughput:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " spark throughput:--bootstrap-server" | " spark throughput:-b") return ;;
         " spark throughput:--property" | " spark throughput:-X") return ;;
         " spark throughput:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -304,6 +342,7 @@ _kcli() {
         " spark skew:--remote") return ;;
         " spark skew:--conf") return ;;
         " spark skew:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark skew:--profile" | " spark skew:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " spark skew:--bootstrap-server" | " spark skew:-b") return ;;
         " spark skew:--property" | " spark skew:-X") return ;;
         " spark skew:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -322,6 +361,7 @@ _kcli() {
         " spark profile:--remote") return ;;
         " spark profile:--conf") return ;;
         " spark profile:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark profile:--profile" | " spark profile:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " spark profile:--bootstrap-server" | " spark profile:-b") return ;;
         " spark profile:--property" | " spark profile:-X") return ;;
         " spark profile:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -341,6 +381,7 @@ _kcli() {
         " spark gaps:--remote") return ;;
         " spark gaps:--conf") return ;;
         " spark gaps:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark gaps:--profile" | " spark gaps:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " spark gaps:--bootstrap-server" | " spark gaps:-b") return ;;
         " spark gaps:--property" | " spark gaps:-X") return ;;
         " spark gaps:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -360,6 +401,7 @@ _kcli() {
         " spark duplicates:--remote") return ;;
         " spark duplicates:--conf") return ;;
         " spark duplicates:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark duplicates:--profile" | " spark duplicates:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " spark duplicates:--bootstrap-server" | " spark duplicates:-b") return ;;
         " spark duplicates:--property" | " spark duplicates:-X") return ;;
         " spark duplicates:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -380,6 +422,7 @@ _kcli() {
         " spark compare:--remote") return ;;
         " spark compare:--conf") return ;;
         " spark compare:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark compare:--profile" | " spark compare:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " spark compare:--bootstrap-server" | " spark compare:-b") return ;;
         " spark compare:--property" | " spark compare:-X") return ;;
         " spark compare:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -400,6 +443,7 @@ _kcli() {
         " spark lag-history:--remote") return ;;
         " spark lag-history:--conf") return ;;
         " spark lag-history:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark lag-history:--profile" | " spark lag-history:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " spark lag-history:--bootstrap-server" | " spark lag-history:-b") return ;;
         " spark lag-history:--property" | " spark lag-history:-X") return ;;
         " spark lag-history:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -419,6 +463,7 @@ _kcli() {
         " spark group-offsets:--remote") return ;;
         " spark group-offsets:--conf") return ;;
         " spark group-offsets:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark group-offsets:--profile" | " spark group-offsets:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " spark group-offsets:--bootstrap-server" | " spark group-offsets:-b") return ;;
         " spark group-offsets:--property" | " spark group-offsets:-X") return ;;
         " spark group-offsets:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -436,6 +481,7 @@ _kcli() {
         " spark sql:--remote") return ;;
         " spark sql:--conf") return ;;
         " spark sql:--ship") COMPREPLY=($(compgen -W "auto installed zip inline" -- "$cur")); return ;;
+        " spark sql:--profile" | " spark sql:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
         " spark sql:--bootstrap-server" | " spark sql:-b") return ;;
         " spark sql:--property" | " spark sql:-X") return ;;
         " spark sql:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -447,7 +493,7 @@ _kcli() {
         " broker run:--config" | " broker run:-c") return ;;
     esac
     case "$command" in
-        "") words="demo topic consume produce group offsets assignor compat cluster spark broker" ;;
+        "") words="demo topic consume produce group offsets assignor compat cluster profile spark broker" ;;
         " topic") words="list describe create delete" ;;
         " consume") words="topic" ;;
         " group") words="list describe lag watch explain wait delete remove-members" ;;
@@ -455,46 +501,50 @@ _kcli() {
         " assignor") words="show diff" ;;
         " compat") words="consumer-groups" ;;
         " cluster") words="describe api-versions" ;;
+        " profile") words="list show use" ;;
         " broker") words="run" ;;
         " spark") words="export doctor throughput skew profile gaps duplicates compare lag-history group-offsets sql" ;;
         " demo") words="--keep --help -h" ;;
-        " topic list") words="--long -l --internal --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " topic describe") words="--offsets --configs --all-configs --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " topic create") words="--partitions -p --replication -r --config -c --if-not-exists --dry-run --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " topic delete") words="--if-exists --internal --execute --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " consume topic") words="--offset -o --from-beginning --exit -e --max-messages -n --idle-timeout --partition -p --format -f --delimiter -D --key-delimiter -K --null -Z --grep --key --header -H --invert --isolation-level --group -g --no-commit --assignor --instance-id --protocol --stats --quiet -q --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " produce") words="--input --delimiter -D --key-delimiter -K --key -k --partition -p --header -H --timestamp --empty-as-null -Z --compression -z --acks --stats --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " group list") words="--state --type --topic -t --match --names --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " group describe") words="--all --match --members --state --lagging --sort --isolation-level --no-time-lag --wide --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " group lag") words="--all --match --by-topic --fail-if --isolation-level --no-time-lag --wide --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " group watch") words="--interval --count -n --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " group explain") words="--interval --fail-on --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " group wait") words="--until --interval --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " group delete") words="--match --if-exists --execute --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " group remove-members") words="--member --instance-id --client-id --all --reason --execute --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " offsets show") words="--all --match --wide --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " offsets export") words="--all --match --topic -t --apache --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " offsets reset") words="--match --to-earliest --to-latest --to-current --to-offset --shift-by --to-datetime --by-duration --from-file --to-group-of --all-topics --topic -t --if-no-record --if-out-of-range --execute --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " offsets apply") words="--group -g --to-group --if-out-of-range --execute --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " offsets copy") words="--to-group --topic -t --if-out-of-range --execute --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " offsets delete") words="--topic -t --execute --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " offsets undo") words="--last --list --execute --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " assignor show") words="--strategy -s --member -m --topic -t --owned --compare --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " assignor diff") words="--to --members --add --remove --partitions --compare --member -m --topic -t --owned --strategy -s --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " topic list") words="--long -l --internal --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " topic describe") words="--offsets --configs --all-configs --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " topic create") words="--partitions -p --replication -r --config -c --if-not-exists --dry-run --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " topic delete") words="--if-exists --internal --execute --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " consume topic") words="--offset -o --from-beginning --exit -e --max-messages -n --idle-timeout --partition -p --format -f --delimiter -D --key-delimiter -K --null -Z --grep --key --header -H --invert --isolation-level --group -g --no-commit --assignor --instance-id --protocol --stats --quiet -q --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " produce") words="--input --delimiter -D --key-delimiter -K --key -k --partition -p --header -H --timestamp --empty-as-null -Z --compression -z --acks --stats --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " group list") words="--state --type --topic -t --match --names --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " group describe") words="--all --match --members --state --lagging --sort --isolation-level --no-time-lag --wide --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " group lag") words="--all --match --by-topic --fail-if --isolation-level --no-time-lag --wide --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " group watch") words="--interval --count -n --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " group explain") words="--interval --fail-on --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " group wait") words="--until --interval --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " group delete") words="--match --if-exists --execute --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " group remove-members") words="--member --instance-id --client-id --all --reason --execute --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " offsets show") words="--all --match --wide --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " offsets export") words="--all --match --topic -t --apache --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " offsets reset") words="--match --to-earliest --to-latest --to-current --to-offset --shift-by --to-datetime --by-duration --from-file --to-group-of --all-topics --topic -t --if-no-record --if-out-of-range --execute --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " offsets apply") words="--group -g --to-group --if-out-of-range --execute --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " offsets copy") words="--to-group --topic -t --if-out-of-range --execute --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " offsets delete") words="--topic -t --execute --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " offsets undo") words="--last --list --execute --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " assignor show") words="--strategy -s --member -m --topic -t --owned --compare --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " assignor diff") words="--to --members --add --remove --partitions --compare --member -m --topic -t --owned --strategy -s --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " compat consumer-groups") words="--bootstrap-server --command-config --timeout --list --describe --delete --reset-offsets --delete-offsets --validate-regex --group --all-groups --topic --all-topics --state --type --offsets --members --verbose --to-earliest --to-latest --to-current --to-offset --shift-by --to-datetime --by-duration --from-file --dry-run --execute --export --version --apache-exit-codes --help -h" ;;
-        " cluster describe") words="--bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " cluster api-versions") words="--node --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " spark export") words="--to --format --once --follow --every --checkpoint --columns --value --partition-by --compression --mode --files --commit-group --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark doctor") words="--master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
-        " spark throughput") words="--window --slide --by --summary --exact --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark skew") words="--by --top --metric --key-as --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark profile") words="--fields --sample --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark gaps") words="--by --min --top --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark duplicates") words="--by --within --top --summary --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark compare") words="--bootstrap2 --command-config2 --by --top --summary --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark lag-history") words="--groups --since --until --every --by --fail-if --report --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark group-offsets") words="--groups --to --diff --all --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " spark sql") words="--file -f --show --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " cluster describe") words="--profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " cluster api-versions") words="--node --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " profile list") words="--output -O --help -h" ;;
+        " profile show") words="--profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " profile use") words="--help -h" ;;
+        " spark export") words="--to --format --once --follow --every --checkpoint --columns --value --partition-by --compression --mode --files --commit-group --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark doctor") words="--master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
+        " spark throughput") words="--window --slide --by --summary --exact --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark skew") words="--by --top --metric --key-as --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark profile") words="--fields --sample --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark gaps") words="--by --min --top --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark duplicates") words="--by --within --top --summary --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark compare") words="--bootstrap2 --command-config2 --by --top --summary --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark lag-history") words="--groups --since --until --every --by --fail-if --report --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark group-offsets") words="--groups --to --diff --all --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
+        " spark sql") words="--file -f --show --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
         " broker run") words="--data-dir -d --ephemeral --host --port --topic -t --config -c --help -h" ;;
     esac
     [[ $cur == -* || $words != -* ]] && COMPREPLY=($(compgen -W "$words" -- "$cur"))

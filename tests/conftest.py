@@ -40,6 +40,11 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
 
+# The profiles of the person who runs the tests must not change what the commands in tests connect to.
+os.environ["XDG_CONFIG_HOME"] = os.devnull
+for name in [name for name in os.environ if name.startswith("KCLI_PROFILE")]:
+    del os.environ[name]
+
 # A new broker deletes expired records after this delay. Many tests write old records, so they must come later.
 FIRST_LOOK_S = 0.7
 NEEDS_KAFKA = {"real_kafka", "secured_kafka", "own_kafka", "kafka_jars"}

@@ -38,7 +38,7 @@ def completed_by_bash(*words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["kcli", "pr"], ["produce"]),
+        (["kcli", "prod"], ["produce"]),
         (["kcli", "topic", "cr"], ["create"]),
         (["kcli", "topic", "list", "--out"], ["--output"]),
         (["kcli", "topic", "list", "--output", "j"], ["json", "jsonl"]),
@@ -59,6 +59,36 @@ def test_fish_completes(question: str) -> None:
     done = subprocess.run(["fish", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=20, check=True)
     found = [line.split("\t")[0] for line in done.stdout.splitlines()]
     assert found == (["json", "jsonl"] if "output" in question else ["--isolation-level"])
+
+
+@pytest.fixture
+def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kcli").mkdir()
+    (tmp_path / "kcli" / "config.toml").write_text(
+        '# [profile.no]\n[profile.prod]\nx = "[profile.no]"\n[profile.prod.properties]\n  [profile.pre-1] # x\n'
+    )
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("profiles")
+@pytest.mark.parametrize("option", ["-P", "--profile"])
+def test_bash_completes_the_names_of_profiles(option: str) -> None:
+    assert completed_by_bash("kcli", "topic", "list", option, "p") == ["prod", "pre-1"]
+
+
+@pytest.mark.usefixtures("profiles")
+def test_fish_completes_the_names_of_profiles() -> None:
+    if shutil.which("fish") is None:
+        pytest.skip("there is no `fish` on the PATH")
+    home = ["fish", "--no-config", "-c", "source completions/kcli.fish; complete -C 'kcli topic list -P p'"]
+    done = subprocess.run(home, cwd=ROOT, capture_output=True, text=True, timeout=20, check=True)
+    assert sorted(done.stdout.split()) == ["pre-1", "prod"]
+
+
+@pytest.mark.usefixtures("profiles")
+def test_bash_completes_no_profile_without_a_file(tmp_path: Path) -> None:
+    (tmp_path / "kcli" / "config.toml").unlink()
+    assert completed_by_bash("kcli", "topic", "list", "-P", "p") == []
 
 
 def test_zsh_can_parse_its_script() -> None:

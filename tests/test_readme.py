@@ -22,6 +22,7 @@ CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 PAGES = (ROOT / "README.md", ROOT / "kcli" / "cli" / "docs" / "guide.md")
 NOT_RUN = (["broker"], ["demo"], ["spark", "doctor"], ["offsets", "apply"])
 """These start a broker, use no broker, or read a file that another line writes."""
+NO_CLUSTER = (["profile", "list"], ["profile", "use"])
 
 
 def command_lines() -> list[list[str]]:
@@ -36,9 +37,12 @@ def command_lines() -> list[list[str]]:
 def test_a_documented_command_line_is_valid(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (tmp_path / "kcli").mkdir()
+    (tmp_path / "kcli" / "config.toml").write_text("[profile.prod]")
     more = ["--dry-run"] if words[0] == "spark" else []
-    done = run_kcli(*words, *more, "--bootstrap-server", "127.0.0.1:1", "--timeout", "0.05")
-    without = (words[0], words[1]) == ("assignor", "show")
+    connecting = ["--bootstrap-server", "127.0.0.1:1", "--timeout", "0.05"] if words[:2] not in NO_CLUSTER else []
+    done = run_kcli(*words, *more, *connecting, environ={"XDG_CONFIG_HOME": str(tmp_path)})
+    without = words[:2] in (["assignor", "show"], ["profile", "show"], *NO_CLUSTER)
     assert done.status == (exit_status.DONE if without else exit_status.INCOMPLETE), done.err
 
 

@@ -6,6 +6,8 @@ demo`, is `kcli.cli.demo.demo`. The table holds help lines only, so that `kcli -
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kcli.errors import ConfigError
 
 GROUPS = {
@@ -16,6 +18,7 @@ GROUPS = {
     "assignor": "Show and forecast the partition assignment of groups.",
     "compat": "Run command lines of Apache Kafka's own tools.",
     "cluster": "Describe the cluster and its brokers.",
+    "profile": "Show and choose the profiles of clusters.",
     "broker": "Run an embedded Kafka broker for tests and demos.",
     "spark": "Export and analyse topics with Apache Spark.",
 }
@@ -47,6 +50,9 @@ COMMANDS: dict[tuple[str, ...], str] = {
     ("compat", "consumer-groups"): "Run a command line of kafka-consumer-groups.sh.",
     ("cluster", "describe"): "Show cluster id, controller and brokers.",
     ("cluster", "api-versions"): "Show the API versions of brokers, and those that kcli uses.",
+    ("profile", "list"): "List the profiles.",
+    ("profile", "show"): "Show the settings of a profile, and where each comes from.",
+    ("profile", "use"): "Make a profile the current one.",
     ("spark", "export"): "Write topics to files: Parquet, JSON, CSV and others.",
     ("spark", "doctor"): "Check that everything that Spark needs is installed.",
     ("spark", "throughput"): "Show records and bytes over time, read from batch headers.",
@@ -60,6 +66,21 @@ COMMANDS: dict[tuple[str, ...], str] = {
     ("spark", "sql"): "Run SQL over topics, batches, groups and their lag.",
     ("broker", "run"): "Run a broker in this terminal. Not for production.",
 }
+#: The commands that change the cluster, with the parameters that make them do so; none: always, except with --dry-run.
+CHANGES: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("topic", "create"): (),
+    ("topic", "delete"): ("execute", "yes"),
+    ("consume", "topic"): ("group",),  # a member takes partitions away from the others, also without commits
+    ("produce",): (),
+    ("group", "delete"): ("execute",),
+    ("group", "remove-members"): ("execute",),
+    ("offsets", "reset"): ("execute",),
+    ("offsets", "apply"): ("execute",),
+    ("offsets", "copy"): ("execute",),
+    ("offsets", "delete"): ("execute",),
+    ("offsets", "undo"): ("execute",),
+    ("spark", "export"): ("commit_group",),
+}
 SHORT_FOR = {"consume": "topic"}  # `kcli consume orders` is `kcli consume topic orders`
 
 
@@ -67,6 +88,17 @@ def module_of(path: tuple[str, ...]) -> str:
     """Return the name of the module that holds this command's `run`."""
     family, command = path[0], path[-1]
     return f"kcli.cli.{family}.{command.replace('-', '_')}"
+
+
+def changes_cluster(path: tuple[str, ...], given: Mapping[str, object]) -> bool:
+    """Return whether a command with these values of its parameters changes the cluster.
+
+    `kcli compat` has its own parser, and decides by itself.
+    """
+    parameters = CHANGES.get(path)
+    if parameters is None or given.get("dry_run"):
+        return False
+    return not parameters or any(given.get(name) for name in parameters)
 
 
 def find_command(argv: list[str]) -> tuple[list[str], tuple[str, ...] | None]:

@@ -15,6 +15,9 @@ from typing import Any, BinaryIO, TextIO
 
 from kcli.clock import Clock, SystemClock
 
+#: Names of colours, and their numbers in the control sequences of terminals.
+COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
+
 
 class Environment:
     """The streams, variables and clock of one run. Data goes to `stdout`, messages to `stderr`."""
@@ -84,6 +87,13 @@ class Environment:
         return self.environ.get("KCLI_VERBOSE", "").lower() in ("1", "true", "yes", "on")
 
     @property
+    def profile_file(self) -> str | None:
+        """Path of the file of profiles, in the XDG folder for configuration; None without such a folder."""
+        home = self.environ.get("HOME")
+        folder = self.environ.get("XDG_CONFIG_HOME") or (os.path.join(home, ".config") if home else None)
+        return os.path.join(folder, "kcli", "config.toml") if folder else None
+
+    @property
     def width(self) -> int:
         """Columns of the terminal: COLUMNS, else the terminal's own width, else 80."""
         columns = self.environ.get("COLUMNS", "")
@@ -101,6 +111,14 @@ class Environment:
         """
         self.stdout.flush()
         self._write_stderr(_escaped(line) + "\n")
+
+    def report_in_colour(self, line: str, colour: str) -> None:
+        """Report one line in this colour, one of `COLOURS`, if stderr is a terminal that may have colours."""
+        if not self.can_redraw or self.environ.get("NO_COLOR"):
+            return self.report(line)
+        self.stdout.flush()
+        self._write_stderr(f"\x1b[1;{COLOURS[colour]}m{_escaped(line)}\x1b[0m\n")
+        return None
 
     def discard_stdout(self) -> None:
         """Discard all further output: the text in the buffer would raise the error of a full disk at every flush."""

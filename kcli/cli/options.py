@@ -1,24 +1,31 @@
 """The options of every networked command, merged with files, environment variables and defaults.
 
-A value has five sources. From strongest to weakest:
+A value has six sources. From strongest to weakest:
 
-1. its own option: `-b`, `--timeout`, `-O`, `-v`
-2. `-X key=value`, with Kafka's property names (`bootstrap.servers`; `default.api.timeout.ms` for the time-out)
-3. the file of `--command-config`, Kafka properties too
-4. the environment: KCLI_BOOTSTRAP_SERVER, KCLI_PROPERTY (one `key=value` per line), KCLI_COMMAND_CONFIG (counts as 3),
-   KCLI_TIMEOUT, KCLI_OUTPUT, KCLI_VERBOSE
-5. the default: localhost:9092, 30 seconds
+1. `-X key=value`, with Kafka's property names (`bootstrap.servers`; `default.api.timeout.ms` for the time-out)
+2. its own option: `-b`, `--timeout`, `-O`, `-v`
+3. the environment: KCLI_PROPERTY (one `key=value` per line), KCLI_BOOTSTRAP_SERVER, KCLI_TIMEOUT, KCLI_OUTPUT,
+   KCLI_VERBOSE
+4. the profile of `-P`, else of KCLI_PROFILE, else the current one of `kcli profile use`; `-P none`: no profile
+5. the properties file of `--command-config`, else of KCLI_COMMAND_CONFIG, else of the profile
+6. the default: localhost:9092, 30 seconds
+
+The current profile is the default cluster: its properties apply only if nothing else names a cluster, which `-b`,
+`--command-config`, `-X bootstrap.servers` and the variables for these do. Its `read-only` and `colour` always apply.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, TypeVar, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar, cast
 
 from kcli.cli.environment import Environment
 from kcli.cli.parser import Option
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
+    from kcli.cli.profile.profile_file import Profile
     from kcli.client.config import ClientConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 
@@ -33,45 +40,69 @@ class Common:
     """The merged common options.
 
     `output` is one of `OUTPUTS`, or None if none was chosen. `output_option` is the value on the command line only, for
-    commands with other options for their output. `timeout_ms` applies to the whole command; `properties` are Kafka's,
-    ready for a configuration. `options` has the option of each property that an option of its own has set. `on_purpose`
-    are the names of properties on the command line.
+    commands with other options for their output. `timeout_ms` applies to the whole command. `options` has the option of
+    each property that an option of its own has set. `on_purpose` are the names of properties on the command line.
+    `given` are Kafka's properties without the output of a password command, and `sources` has the source of each.
+    `profile` is the chosen profile, and `with_profile` returns the options with another one.
     """
 
     def __init__(
         self,
         env: Environment,
-        properties: dict[str, str],
-        timeout_ms: float,
+        layers: "list[Layer]",
         output: str | None,
         output_option: str | None,
         verbose: bool,
-        options: "dict[str, str]",
-        on_purpose: Collection[str] = (),
+        on_purpose: Collection[str],
+        profile: "ChosenProfile",
+        with_profile: "Callable[[str], Common]",
     ) -> None:
         self.env = env
-        self.properties = properties
-        self.timeout_ms = timeout_ms
+        self.given = {name: value for layer in layers for name, value in layer.properties.items()}
+        self.sources = {name: layer.source for layer in layers for name in layer.properties}
+        self.timeout_ms = _timeout_ms(self.given)
         self.output = output
         self.output_option = output_option
         self.verbose = verbose
-        self.options = options
+        self.options = {name: source for name, source in self.sources.items() if source == "--bootstrap-server"}
         self.on_purpose = on_purpose
+        self.profile = profile
+        self.with_profile = with_profile
         self._warned: set[str] = set()
+
+    @cached_property
+    def properties(self) -> dict[str, str]:
+        """Kafka's properties, ready for a configuration. The password command of the profile is run for them once."""
+        profile = self.profile.applied
+        if profile is None or not profile.password_command:
+            return self.given
+        from kcli.cli.profile.effects import add_password
+
+        return add_password(profile, self.given)
+
+    def before_change(self, change: str) -> None:
+        """Refuse a change of the cluster if the profile is for reading only; otherwise report the profile and the
+        cluster in the colour of the profile, if it has one. `change` is the command.
+        """
+        if self.profile.chosen is not None:
+            from kcli.cli.profile.effects import report_change
+
+            report_change(self.env, self.profile.chosen, self.given["bootstrap.servers"], change)
 
     def config(self, cls: "type[C] | None" = None, **strongest: str | int | bool) -> "C":
         """Return a configuration of this class (default `ClientConfig`) from the properties.
 
-        `strongest` are the command's own settings, with underscores for dots; they override the rest. An unknown key is
-        reported once, and so are properties without effect in a file, which may be shared with other clients; one on
-        the command line is an error. Automatic topic creation is always off, so that no command creates a topic by
-        reading its metadata.
+        `strongest` are the command's own settings, with underscores for dots; they override the rest, except that -X
+        overrides a property that has an option. An unknown key is reported once, and so are properties without effect
+        in a file, which may be shared with other clients; one on the command line is an error. Automatic topic creation
+        is always off, so that no command creates a topic by reading its metadata.
         """
         if cls is None:
             from kcli.client.config import ClientConfig
 
             cls = cast("type[C]", ClientConfig)
         own = {key.replace("_", "."): value for key, value in strongest.items()}
+        own = {key: value for key, value in own.items() if not self._is_overridden(key, value)}
         try:
             config = cls.from_properties({**self.properties, **own, "allow.auto.create.topics": False})
         except ConfigError as error:
@@ -85,6 +116,14 @@ class Common:
             self._warn(key)
         self._check_effect(config)
         return config
+
+    def _is_overridden(self, key: str, value: object) -> bool:
+        """Return whether -X sets a property that an option of the command sets, too."""
+        if key not in self.on_purpose or key not in _OPTION_OF:
+            return False
+        if key == "group.id" and self.given[key] != value:
+            raise ConfigError(f"-X group.id={self.given[key]} contradicts --group {value}; give one of them")
+        return True
 
     def _check_effect(self, config: "ClientConfig") -> None:
         no_effect = config.no_effect
@@ -112,6 +151,10 @@ class Common:
         from kcli.client.connect import connect
 
         client = connect(config or self.config(), self.env.clock)
+        if self.profile.chosen is not None and self.profile.chosen.read_only:
+            from kcli.cli.profile.effects import refusal
+
+            client.refusal = refusal(self.profile.chosen)
         client.metrics.on_throttled = self._report_throttling
         if self.verbose:
             client.on_close = lambda: self.env.report(f"kcli: {client.metrics.summary()}")
@@ -131,8 +174,34 @@ class Common:
         return self.env.clock.now_ms() + self.timeout_ms
 
 
+class Layer(NamedTuple):
+    """Properties of one source; `source` names it for the user."""
+
+    source: str
+    properties: dict[str, str]
+
+
+class ChosenProfile(NamedTuple):
+    """The profile of a command; None: no profile.
+
+    `applied` is the profile if its properties apply, which those of the current one do not if another cluster is named.
+    """
+
+    chosen: "Profile | None" = None
+    applied: "Profile | None" = None
+
+
 def common_options(
     env: Environment,
+    profile: Annotated[
+        str | None,
+        Option(
+            "--profile",
+            "-P",
+            metavar="PROFILE",
+            help="Use this profile, see kcli profile; none: no profile. [KCLI_PROFILE; the current one]",
+        ),
+    ] = None,
     bootstrap_server: Annotated[
         str | None,
         Option(
@@ -170,22 +239,64 @@ def common_options(
 ) -> Common:
     """Merge the options with files and environment variables. `ConfigError` for a malformed value."""
     environ = env.environ
-    properties = {"bootstrap.servers": environ.get("KCLI_BOOTSTRAP_SERVER") or DEFAULT_BOOTSTRAP}
-    if environ.get("KCLI_TIMEOUT"):
-        properties[_TIMEOUT] = _seconds_as_ms("KCLI_TIMEOUT", environ["KCLI_TIMEOUT"])
-    properties.update(key_values("KCLI_PROPERTY", environ.get("KCLI_PROPERTY", "").splitlines()))
-    properties.update(read_properties(command_config or environ.get("KCLI_COMMAND_CONFIG")))
     on_purpose = key_values("-X", property or [])
-    properties.update(on_purpose)
-    if bootstrap_server is not None:
-        properties["bootstrap.servers"] = bootstrap_server
-    if timeout is not None:
-        properties[_TIMEOUT] = _seconds_as_ms("--timeout", timeout)
-    chosen = _output("--output", output)
+    options = [
+        Layer("--bootstrap-server", {} if bootstrap_server is None else {"bootstrap.servers": bootstrap_server}),
+        Layer("--timeout", {} if timeout is None else {_TIMEOUT: _seconds_as_ms("--timeout", timeout)}),
+        Layer("-X", on_purpose),
+    ]
+    variables = [
+        Layer("KCLI_BOOTSTRAP_SERVER", _present("bootstrap.servers", environ.get("KCLI_BOOTSTRAP_SERVER"))),
+        Layer("KCLI_TIMEOUT", _present(_TIMEOUT, _variable_as_ms(environ.get("KCLI_TIMEOUT")))),
+        Layer("KCLI_PROPERTY", key_values("KCLI_PROPERTY", environ.get("KCLI_PROPERTY", "").splitlines())),
+    ]
+    file = command_config or environ.get("KCLI_COMMAND_CONFIG")
+    names_cluster = file or any("bootstrap.servers" in layer.properties for layer in (*options, *variables))
+    chosen = _choose_profile(env, profile, names_cluster=bool(names_cluster))
+    layers = [Layer("default", {"bootstrap.servers": DEFAULT_BOOTSTRAP})]
+    if chosen.applied is not None:
+        file = file or chosen.applied.command_config
+    if file:
+        layers.append(Layer(file, read_properties(file)))
+    if chosen.applied is not None:
+        layers.append(Layer(f"profile {chosen.applied.name}", chosen.applied.properties))
+    layers += variables + options
+    form = _output("--output", output)
     default = _output("KCLI_OUTPUT", environ.get("KCLI_OUTPUT"))
-    options = {} if bootstrap_server is None else {"bootstrap.servers": "--bootstrap-server"}
-    timeout_ms, is_verbose = _timeout_ms(properties), verbose or env.is_verbose
-    return Common(env, properties, timeout_ms, chosen or default, chosen, is_verbose, options, on_purpose)
+
+    def with_profile(name: str) -> Common:
+        return common_options(env, name, bootstrap_server, property, command_config, timeout, output, verbose)
+
+    is_verbose = verbose or env.is_verbose
+    return Common(env, layers, form or default, form, is_verbose, on_purpose, chosen, with_profile)
+
+
+def _choose_profile(env: Environment, given: str | None, *, names_cluster: bool) -> ChosenProfile:
+    """Return the profile of -P, else of KCLI_PROFILE, else the current one of the file."""
+    where, name = "--profile", given
+    if name is None:
+        where, name = "KCLI_PROFILE", env.environ.get("KCLI_PROFILE") or None
+    if name == "none" or (name is None and not os.path.exists(env.profile_file or "")):
+        return ChosenProfile()
+    from kcli.cli.profile.profile_file import path_of, read_file, report_exposure
+
+    file = read_file(path_of(env))
+    if name is None and file.current in (None, "none"):
+        return ChosenProfile()
+    report_exposure(env, file)
+    if name is not None:
+        profile = file.profile(name, where)
+        return ChosenProfile(profile, profile)
+    profile = file.profile(file.current or "", "current")
+    return ChosenProfile(profile, None if names_cluster else profile)
+
+
+def _present(name: str, value: str | None) -> dict[str, str]:
+    return {name: value} if value else {}
+
+
+def _variable_as_ms(text: str | None) -> str | None:
+    return _seconds_as_ms("KCLI_TIMEOUT", text) if text else None
 
 
 _TIMEOUT = "default.api.timeout.ms"

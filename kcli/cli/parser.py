@@ -15,7 +15,7 @@ import typer
 from typer import Argument, Context, Option
 from typer.core import TyperCommand
 
-from kcli.cli.command_table import COMMANDS, GROUPS, module_of
+from kcli.cli.command_table import COMMANDS, GROUPS, changes_cluster, module_of
 from kcli.cli.environment import Environment
 
 __all__ = ["Argument", "Context", "Option", "UnparsedCommand", "build_tree", "invoke"]
@@ -119,7 +119,7 @@ def build_tree(
             parent = groups[path[0]]
         loaded = whole or path == only
         run_command = _load(path) if loaded else None
-        callback = bind(run_command, env, report) if run_command else _placeholder
+        callback = bind(run_command, env, report, path) if run_command else _placeholder
         kind = getattr(run_command, "command_class", _Command)
         doc = None if loaded else help_line
         parent.command(path[-1], cls=kind, help=doc, short_help=help_line, context_settings=_SETTINGS)(callback)
@@ -184,13 +184,17 @@ BUNDLES = {
 }
 
 
-def bind(run_command: Run, env: Environment, report: Callable[..., int]) -> Callable[..., int]:
+def bind(
+    run_command: Run, env: Environment, report: Callable[..., int], path: tuple[str, ...] = ()
+) -> Callable[..., int]:
     """Return a function that typer can call for a command's `run`.
 
     `run(env, common, ...)` declares its own arguments and options after the environment and (for networked commands)
     the common options, and returns an exit status. Each parameter named in `BUNDLES` stands for all options of that
     bundle; they come after the command's own options. An option that the command declares itself, with the same
     parameter name, replaces the bundle's, and so does an option of an earlier bundle.
+
+    A command that changes the cluster (`CHANGES`, by the command's `path`) is refused here if the profile is read-only.
     """
     from inspect import signature
 
@@ -210,6 +214,8 @@ def bind(run_command: Run, env: Environment, report: Callable[..., int]) -> Call
             made: dict[str, Any] = {}
             for name, part in reversed(parts.items()):
                 made[name] = part.make(env, **{n: made[n] for n in part.needs}, **{n: given[n] for n in part.options})
+            if changes_cluster(path, given):
+                made["common"].before_change(" ".join(path))
             return run_command(env, **{n: made[n] for n in requested}, **{name: given[name] for name in own})
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError, KeyboardInterrupt):
             raise

@@ -27,7 +27,8 @@ from kcli.client.poll_permit import FairLock, PollPermit
 from kcli.client.request_future import RequestFuture
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
-from kcli.errors import DisconnectedError, KcliError, TimeoutExpired, WakeupError
+from kcli.errors import DisconnectedError, KcliError, Refused, TimeoutExpired, WakeupError
+from kcli.protocol.registry import READING
 from kcli.protocol.wire import Request
 from kcli.structs import Node
 
@@ -61,6 +62,8 @@ class ConsumerNetworkClient:
         self._completions: deque[Completion] = deque()
         self._lock = FairLock(network.wakeup)
         self._permit = PollPermit(network.wakeup)
+        #: The reason for which requests that change the cluster are refused; None: they are sent.
+        self.refusal: str | None = None
         self._completed_count = 0
         self._woken = False
         self._ignored_wakeups = 0
@@ -94,8 +97,10 @@ class ConsumerNetworkClient:
         be decoded, or does not respond in `timeout_ms` (default: request.timeout.ms; in these cases the connection is
         closed), with UnsupportedVersion if there is no common version (between `min_version` and `max_version`), and
         with ProtocolError if the common version cannot carry the request. Produce with acks=0 succeeds with None when
-        it is written.
+        it is written. Raise Refused for a change of the cluster if there is a `refusal`.
         """
+        if self.refusal is not None:
+            _refuse_change(request, self.refusal)
         now_ms = self.clock.now_ms()
         timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
         future: RequestFuture[R] = RequestFuture(f"{type(request).__name__.removesuffix('Request')} from {node}")
@@ -379,6 +384,13 @@ class ConsumerNetworkClient:
         if self._is_woken:
             self._woken = False
             raise WakeupError("the wait was interrupted by wakeup")
+
+
+def _refuse_change(request: Request[Any], reason: str) -> None:
+    """Raise `Refused` for a request that may change the cluster; one that is only validated does not."""
+    if request.API_KEY not in READING and not getattr(request, "validate_only", False):
+        api = type(request).__name__.removesuffix("Request")
+        raise Refused(f"{reason}: {api} changes the cluster; it was not sent")
 
 
 def _disconnected(entry: Unsent, reason: str) -> DisconnectedError:

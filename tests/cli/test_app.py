@@ -16,7 +16,7 @@ from kcli.cli.parser import Option, build_tree
 from kcli.errors import BrokerError, ConfigError, DisconnectedError, TimeoutExpired
 from tests.cli.fake import FakeEnvironment, Result, run_kcli
 
-WITHOUT_COMMON_OPTIONS = {("broker", "run"), ("demo",)}
+WITHOUT_COMMON_OPTIONS = {("broker", "run"), ("demo",), ("profile", "list"), ("profile", "use")}
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_the_first_words_name_a_command(line: str, words: str, path: tuple[str, 
         ("tpic list", "did you mean 'kcli topic'?"),
         ("topic lst", "did you mean 'kcli topic list'?"),
         ("prodcue x", "did you mean 'kcli produce'?"),
-        ("zzz", "use one of topic, consume, group, offsets, assignor, compat, cluster, broker, "),
+        ("zzz", "use one of topic, consume, group, offsets, assignor, compat, cluster, profile, broker, "),
     ],
 )
 def test_a_mistyped_command_gets_one_line_and_a_suggestion(line: str, suggestion: str) -> None:

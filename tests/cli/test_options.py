@@ -21,30 +21,44 @@ def test_defaults() -> None:
     assert (common.timeout_ms, common.output, common.verbose) == (30_000, None, False)
 
 
-def test_a_source_nearer_to_the_command_line_overrides_the_others(tmp_path: Path) -> None:
+def test_each_source_overrides_the_weaker_ones(tmp_path: Path) -> None:
+    """-X over options over environment over file over defaults; profiles are in tests/cli/profile."""
     file = tmp_path / "client.properties"
-    file.write_text("bootstrap.servers=file:1\nclient.id=file\ndefault.api.timeout.ms=3000\n")
+    file.write_text("bootstrap.servers=file:1\nclient.id=file\nclient.rack=file\ndefault.api.timeout.ms=3000\n")
+    assert merged(command_config=str(file)).properties["bootstrap.servers"] == "file:1"
+    assert merged(command_config=str(file)).timeout_ms == 3000
+    assert merged({"KCLI_COMMAND_CONFIG": str(file)}).properties["client.rack"] == "file"
+
     everywhere = {
         "KCLI_BOOTSTRAP_SERVER": "environ:1",
         "KCLI_TIMEOUT": "4",
-        "KCLI_PROPERTY": "client.id=environ\nclient.rack=environ",
+        "KCLI_PROPERTY": "client.id=environ",
+        "KCLI_COMMAND_CONFIG": str(file),
     }
     assert merged(everywhere).properties["bootstrap.servers"] == "environ:1"
+    assert merged(everywhere).properties["client.id"] == "environ"
+    assert merged(everywhere).properties["client.rack"] == "file"
     assert merged(everywhere).timeout_ms == 4000
 
-    named_by_environ = merged({**everywhere, "KCLI_COMMAND_CONFIG": str(file)})
-    assert named_by_environ.properties["bootstrap.servers"] == "file:1"
-    assert named_by_environ.properties["client.id"] == "file"
-    assert named_by_environ.properties["client.rack"] == "environ"
-    assert named_by_environ.timeout_ms == 3000
-
-    x = ["bootstrap.servers=x:1", "default.api.timeout.ms=2000"]
-    assert merged(everywhere, command_config=str(file), property=x).properties["bootstrap.servers"] == "x:1"
-    assert merged(everywhere, command_config=str(file), property=x).timeout_ms == 2000
-
-    flagged = merged(everywhere, command_config=str(file), property=x, bootstrap_server="flag:1", timeout=1.5)
+    flagged = merged(everywhere, bootstrap_server="flag:1", timeout=1.5)
     assert flagged.properties["bootstrap.servers"] == "flag:1"
     assert flagged.timeout_ms == 1500
+
+    x = ["bootstrap.servers=x:1", "default.api.timeout.ms=2000"]
+    purposeful = merged(everywhere, property=x, bootstrap_server="flag:1", timeout=1.5)
+    assert purposeful.properties["bootstrap.servers"] == "x:1"
+    assert purposeful.timeout_ms == 2000
+
+
+def test_a_property_on_the_command_line_overrides_the_option_of_a_command() -> None:
+    from kcli.client.config import ConsumerConfig
+
+    common = merged(property=["isolation.level=read_committed", "group.id=g", "fetch.min.bytes=5"])
+    assert common.config(ConsumerConfig, isolation_level="read_uncommitted").reads_committed
+    assert common.config(ConsumerConfig, fetch_min_bytes=7).fetch_min_bytes == 7  # no option: the command's own
+    assert common.config(ConsumerConfig, group_id="g").group_id == "g"
+    with pytest.raises(ConfigError, match=r"-X group\.id=g contradicts --group h; give one of them"):
+        common.config(ConsumerConfig, group_id="h")
 
 
 def test_environment_variables_set_output_and_verbose() -> None:

@@ -14,10 +14,11 @@ from kcli.client.request_future import RequestFuture
 from kcli.clock import SystemClock
 from kcli.consumer.group.heartbeat import HeartbeatThread, NextBeat
 from kcli.error_codes import ErrorCode
-from kcli.errors import DisconnectedError, TimeoutExpired, WakeupError
+from kcli.errors import DisconnectedError, Refused, TimeoutExpired, WakeupError
 from kcli.network.selector import Selector
 from kcli.protocol.headers import decode_request_header, encode_response
 from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kcli.protocol.messages.create_topics import CreateTopicsRequest
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kcli.protocol.messages.metadata import MetadataResponse
 from kcli.protocol.registry import ApiKey
@@ -43,6 +44,17 @@ def test_a_request_is_sent_by_the_next_poll() -> None:
     assert future.value() == ListGroupsResponse()
     assert client.pending_count == 0
     assert cluster.clock.now_ms() == 0
+
+
+def test_a_client_with_a_refusal_sends_requests_that_change_nothing() -> None:
+    cluster = responsive_cluster()
+    client = cluster.connect("a:9092")
+    client.refusal = "profile a is read-only"
+    client.send(A, ListGroupsRequest())
+    client.send(A, CreateTopicsRequest(validate_only=True))
+    with pytest.raises(Refused, match=r"^profile a is read-only: CreateTopics changes the cluster; it was not sent$"):
+        client.send(A, CreateTopicsRequest())
+    assert client.pending_count == 2
 
 
 def test_poll_until_a_future_ends_at_the_timeout() -> None:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from kcli.errors import ProtocolError
-from kcli.protocol.registry import ApiKey, api_name, request_type, response_type
+from kcli.protocol.registry import READING, ApiKey, api_name, request_type, response_type
 from tests.protocol.golden import table
 
 
@@ -46,3 +46,18 @@ def test_messages_are_imported_on_first_use() -> None:
         "assert 'uuid' not in sys.modules and 'numpy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+CHANGING = {
+    *(ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT, ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP),
+    *(ApiKey.SYNC_GROUP, ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.INIT_PRODUCER_ID),
+    *(ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS, ApiKey.ALTER_CONFIGS, ApiKey.CREATE_PARTITIONS),
+    *(ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN),
+    *(ApiKey.DELETE_GROUPS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.OFFSET_DELETE),
+    *(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ApiKey.CONSUMER_GROUP_HEARTBEAT),
+}
+
+
+def test_each_api_either_reads_or_changes() -> None:
+    """An API that changes nothing belongs to `READING`; add each other one here."""
+    assert set(ApiKey) - READING == CHANGING

@@ -111,6 +111,8 @@ def _ask(env: Environment, given: Given) -> int:
 
     try:
         common = _common(env, given)
+        if given.any_of(("delete", "delete-offsets")) or ("reset-offsets" in given and "execute" in given):
+            common.before_change("compat consumer-groups")
         with closing(common.connect()) as client:
             return _action(given)(Session(env, given, client, common.deadline_ms()))
     except ConfigError as error:

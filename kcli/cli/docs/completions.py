@@ -6,8 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from kcli.cli.docs.tree import CommandDoc, OptionDoc, groups, short_forms
 
+# Prints the names of the profiles. A table of a profile has the name in brackets, and a sub-table has another dot.
+_PROFILES = r"sed -n 's/^ *\[profile\.\([A-Za-z0-9_-]*\)\].*/\1/p' {file} 2>/dev/null"
+_PROFILES_OF_SHELL = _PROFILES.format(file='"${XDG_CONFIG_HOME:-$HOME/.config}/kcli/config.toml"')
+
 _BASH_FUNCTION = """\
 # bash completion for kcli, made by `python -m kcli.cli.docs`; source it, or copy it to the folder of bash-completion.
+_kcli_profiles() {{
+    {profiles}
+}}
 _kcli() {{
     local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD - 1]}} command="" words="" i
     for ((i = 1; i < COMP_CWORD && i < 3; i++)); do
@@ -52,7 +59,9 @@ def bash_completion(commands: Sequence[CommandDoc]) -> str:
         f'    [[ $command == " {group}" && $COMP_CWORD -gt 2 ]] && command=" {group} {second}"'
         for group, second in short_forms().items()
     )
-    return _BASH_FUNCTION.format(short=short, known=known, values="\n".join(values), words="\n".join(words))
+    return _BASH_FUNCTION.format(
+        profiles=_PROFILES_OF_SHELL, short=short, known=known, values="\n".join(values), words="\n".join(words)
+    )
 
 
 def _bash_case(patterns: Sequence[str], action: str) -> str:
@@ -62,10 +71,13 @@ def _bash_case(patterns: Sequence[str], action: str) -> str:
 def _bash_value(option: OptionDoc) -> str:
     if option.choices:
         return f'COMPREPLY=($(compgen -W "{" ".join(option.choices)}" -- "$cur")); return'
+    if option.is_profile:
+        return 'COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return'
     return 'COMPREPLY=($(compgen -f -- "$cur")); return' if option.is_file else "return"
 
 
-_FISH_HEAD = """\
+_FISH_PROFILES = _PROFILES.format(file="$folder/kcli/config.toml")
+_FISH_HEAD = f"""\
 # fish completion for kcli, made by `python -m kcli.cli.docs`; copy it to ~/.config/fish/completions.
 function __kcli_at
     set -l words (commandline -opc)[2..]
@@ -76,6 +88,11 @@ function __kcli_at
 end
 function __kcli_just_at
     test (count (commandline -opc)[2..]) -eq (count $argv); and __kcli_at $argv
+end
+function __kcli_profiles
+    set -l folder $XDG_CONFIG_HOME
+    test -n "$folder"; or set folder ~/.config
+    {_FISH_PROFILES}
 end
 complete -c kcli -f
 """
@@ -102,6 +119,8 @@ def _fish_option(path: str, option: OptionDoc) -> str:
     parts += [f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names]
     if option.choices:
         parts.append(f"-x -a {_fish_quoted(' '.join(option.choices))}")
+    elif option.is_profile:
+        parts.append("-x -a '(__kcli_profiles)'")
     elif option.value is not None:
         parts.append("-r -F" if option.is_file else "-x")
     return " ".join((*parts, f"-d {_fish_quoted(option.help)}"))
@@ -115,6 +134,10 @@ def _fish_quoted(text: str) -> str:
 _ZSH_FUNCTION = """\
 #compdef kcli
 # zsh completion for kcli, made by `python -m kcli.cli.docs`; copy it to a folder of $fpath as _kcli.
+_kcli_profiles() {{
+    local -a profiles=(${{(f)"$({profiles})"}})
+    compadd -a profiles
+}}
 _kcli() {{
     local -a words_here
     local command="${{words[2]}}"
@@ -162,7 +185,9 @@ def zsh_completion(commands: Sequence[CommandDoc]) -> str:
             f"        {_zsh_quoted(' '.join(command.words))}) shift words; ((CURRENT--)); _arguments {options} ;;"
         )
     first = _zsh_described({**lone, **groups()}.items())
-    return _ZSH_FUNCTION.format(first=first, groups="\n".join(nested), commands="\n".join(each))
+    return _ZSH_FUNCTION.format(
+        profiles=_PROFILES_OF_SHELL, first=first, groups="\n".join(nested), commands="\n".join(each)
+    )
 
 
 def _zsh_described(items: Iterable[tuple[str, str]]) -> str:
@@ -173,6 +198,8 @@ def _zsh_option(option: OptionDoc) -> str:
     action = ""
     if option.choices:
         action = f":value:({' '.join(option.choices)})"
+    elif option.is_profile:
+        action = ":profile:_kcli_profiles"
     elif option.value is not None:
         action = ":file:_files" if option.is_file else ":value: "
     text = option.help.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")

@@ -10,6 +10,7 @@ from kcli.cli.docs.tree import CommandDoc, OptionDoc
 _ENVIRONMENT = {
     "KCLI_BOOTSTRAP_SERVER": "Brokers to connect to first, as --bootstrap-server.",
     "KCLI_COMMAND_CONFIG": "A Kafka properties file, as --command-config.",
+    "KCLI_PROFILE": "A profile, as --profile.",
     "KCLI_PROPERTY": "Client properties, key=value, one per line, as --property.",
     "KCLI_TIMEOUT": "Seconds to wait for brokers, as --timeout.",
     "KCLI_OUTPUT": "The output format, as --output.",

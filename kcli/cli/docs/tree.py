@@ -26,6 +26,10 @@ class OptionDoc(NamedTuple):
         return tuple(found.string.split("|")) if found else ()
 
     @property
+    def is_profile(self) -> bool:
+        return self.value == "PROFILE"
+
+    @property
     def is_file(self) -> bool:
         return self.value in ("FILE", "DIR", "PATH")
 

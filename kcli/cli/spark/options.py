@@ -118,6 +118,8 @@ class Job:
         from kcli.spark.options import parse_options
         from kcli.spark.pipelines.source import KafkaSource
 
+        if "commitGroup" in self._extra_options and not self.dry_run:
+            self.common.before_change("a query with commitGroup")
         if not stream:
             self.refuse("requires export --once or --follow", "--max-offsets-per-trigger")
         now_ms = self.env.clock.wall_ms()

@@ -1,0 +1,34 @@
+"""The output of a password command becomes a property."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from kcli.cli.profile.effects import add_password
+from kcli.cli.profile.profile_file import Profile
+
+PRINTING = (sys.executable, "-c", r"print('se cret\nmore')")
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "sasl.password"),
+        ({"security.protocol": "sasl_plaintext"}, "sasl.password"),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"},
+            "sasl.oauthbearer.client.credentials.client.secret",
+        ),
+        ({"security.protocol": "SSL"}, "ssl.keystore.password"),
+    ],
+)
+def test_the_first_line_is_the_password_of_the_mechanism(properties: dict[str, str], expected: str) -> None:
+    profile = Profile("a", {}, password_command=PRINTING)
+    assert add_password(profile, properties) == {**properties, expected: "se cret"}
+
+
+def test_the_profile_can_name_the_property() -> None:
+    profile = Profile("a", {}, password_command=PRINTING, password_property="ssl.key.password")
+    assert add_password(profile, {"security.protocol": "SASL_SSL"})["ssl.key.password"] == "se cret"
