@@ -82,7 +82,7 @@ def test_fish_completes_the_names_of_profiles() -> None:
         pytest.skip("there is no `fish` on the PATH")
     home = ["fish", "--no-config", "-c", "source completions/kcli.fish; complete -C 'kcli topic list -P p'"]
     done = subprocess.run(home, cwd=ROOT, capture_output=True, text=True, timeout=20, check=True)
-    assert sorted(done.stdout.split()) == ["pre-1", "prod"]
+    assert sorted(line.split("\t")[0] for line in done.stdout.splitlines()) == ["pre-1", "prod"]
 
 
 @pytest.mark.usefixtures("profiles")
