@@ -42,7 +42,8 @@ def test_request_reaches_its_handler_with_its_context() -> None:
         assert ask(rig, wire).error_code == 0
         ((request, context),) = rig.handled
         assert request.group_id == "g"
-        assert context._replace(connection_id="") == (12, 4, 1, "wire", "", "127.0.0.1", 1234, rig.clock.wall_ms())
+        assert context[:5] == (12, 4, 1, "wire", context.connection_id)
+        assert context[5:] == ("127.0.0.1", 1234, rig.clock.wall_ms(), "User:ANONYMOUS", "PLAINTEXT", False)
 
 
 def test_pending_answer_blocks_only_its_own_connection() -> None:
