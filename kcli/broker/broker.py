@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from kcli.broker.group.group_coordinator import GroupCoordinator
     from kcli.broker.group.offset_store import OffsetStore
     from kcli.broker.security.acl_store import AclStore
+    from kcli.broker.security.connections import ListenerSecurity
+    from kcli.broker.security.credentials import Credentials
+    from kcli.broker.security.delegation_tokens import DelegationTokens
     from kcli.broker.security.listeners import Endpoint
 
 T = TypeVar("T")
@@ -80,7 +84,7 @@ class Broker:
         self.host = config.host
         self.port = config.port
         self.endpoints = config.endpoints  # with the ports in use, once they are bound
-        self._files = files
+        self._files = files or DiskFiles()
         self._log = log or _log_to_stderr
         self._calls: deque[Callable[[], None]] = deque()
         self._loop_thread: int | None = None
@@ -114,11 +118,12 @@ class Broker:
             )
             self.port = self.endpoints[0].port
             self._open_data(undo)
+            securities = {one.name: self._security(one) for one in self.endpoints if one.protocol != "PLAINTEXT"}
             self.server = self._make_server()
             self.is_started = True
             backlog = max(self.config.socket_listen_backlog_size, _MIN_BACKLOG)
             for endpoint, sock in zip(self.endpoints, sockets, strict=True):
-                self.server.listen_on(sock, backlog, endpoint.name)
+                self.server.listen_on(sock, backlog, endpoint.name, securities.get(endpoint.name))
             undo.pop_all()
         self._maintenance_due_ms = self.clock.now_ms()
         self._log_reports()
@@ -142,8 +147,22 @@ class Broker:
                 sock.setsockopt(socket.SOL_SOCKET, buffer, size)
         return sock
 
+    def _security(self, endpoint: Endpoint) -> ListenerSecurity:
+        """Make TLS and SASL of a listener. Their imports take longer than the rest of the start."""
+        from kcli.broker.handlers import api_versions
+        from kcli.broker.security.connections import ListenerSecurity
+
+        return ListenerSecurity(
+            endpoint,
+            self.config.listener_settings(endpoint.name),
+            self.credentials,
+            self.tokens,
+            self.clock,
+            lambda request, context: api_versions.handle(self, request, context),
+        )
+
     def _open_data(self, undo: ExitStack) -> None:
-        config, files = self.config, self._files or DiskFiles()
+        config, files = self.config, self._files
         if config.data_dir is None:
             raise ConfigError("log.dirs is not set; set it to the data directory")
         self.log_manager = LogManager(config.data_dir, files, config, self.clock)
@@ -196,6 +215,20 @@ class Broker:
     def groups(self) -> GroupCoordinator:
         """The groups and their members."""
         return (self._groups or retry_without(self.log_manager.release_files, self._load_groups))[1]
+
+    @cached_property
+    def credentials(self) -> Credentials:
+        """The SCRAM users."""
+        from kcli.broker.security.credentials import Credentials
+
+        return Credentials(self._files, self.log_manager.data_dir, self.log_manager.fail)
+
+    @cached_property
+    def tokens(self) -> DelegationTokens:
+        """The delegation tokens."""
+        from kcli.broker.security.delegation_tokens import DelegationTokens
+
+        return DelegationTokens(self._files, self.log_manager.data_dir, self.log_manager.fail, self.config)
 
     def poll(self, max_wait_ms: float) -> None:
         """Run one iteration of the loop: wait up to `max_wait_ms` for events or due tasks, and process them."""
@@ -313,6 +346,7 @@ class Broker:
             self._log_fault,
             release_descriptors=self.log_manager.release_files,
             evicts=max_connections < config.max_connections,
+            refusal_delay_ms=config.connection_failed_authentication_delay_ms,
         )
 
     def _log_fault(self, text: str, bug: BaseException | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kcli.broker.control import DROP, SILENCE, Control, Delay, Verdict
 from kcli.broker.pending import Pending, Repeatable
@@ -26,12 +26,17 @@ from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ProtocolError
 from kcli.network.selector import Selector
-from kcli.protocol.registry import api_name
+from kcli.protocol.registry import ApiKey, api_name
 from kcli.protocol.wire import Message, Request
+
+if TYPE_CHECKING:
+    from kcli.broker.security.authenticator import Authenticator
+    from kcli.broker.security.connections import ListenerSecurity
 
 Answer = Message | EncodedResponse | Pending[Any] | None
 Handle = Callable[[Request[Any], RequestContext], Answer]
 
+_SASL_HANDSHAKE = int(ApiKey.SASL_HANDSHAKE).to_bytes(2, "big")
 # Pause before accepting again after an error, such as no free file descriptors.
 _ACCEPT_AGAIN_MS = 500.0
 # A connection may be closed in favour of a new one after it was quiet for this time.
@@ -39,13 +44,15 @@ _MIN_IDLE_MS = 1000.0
 
 
 class _Connection:
-    """A client's connection: its address, the listener on which it came, and its principal."""
+    """A client's connection: its address, the listener on which it came, its principal, and its SASL state."""
 
-    __slots__ = ("host", "is_token", "listener", "principal")
+    __slots__ = ("authenticator", "host", "is_closing", "is_token", "listener", "principal")
 
-    def __init__(self, host: str, listener: str) -> None:
+    def __init__(self, host: str, listener: str, authenticator: Authenticator | None) -> None:
         self.host = host
         self.listener = listener
+        self.authenticator = authenticator
+        self.is_closing = False
         self.principal = ANONYMOUS
         self.is_token = False
 
@@ -116,6 +123,7 @@ class SocketServer:
         *,
         release_descriptors: Callable[[], None] = lambda: None,
         evicts: bool = False,
+        refusal_delay_ms: float = 0,
     ) -> None:
         """`log` receives messages about the broker's own faults, with the exception if it is a bug.
 
@@ -123,6 +131,8 @@ class SocketServer:
 
         When the connections reach the quota, new ones wait until one ends, as in Kafka. With `evicts` they replace the
         connection that has been quiet for longest.
+
+        A client that cannot be authenticated is told so after `refusal_delay_ms`, and then disconnected.
         """
         self.quotas = quotas
         self._selector = selector
@@ -132,7 +142,9 @@ class SocketServer:
         self._clock = clock
         self._release_descriptors = release_descriptors
         self._evicts = evicts
+        self._refusal_delay_ms = refusal_delay_ms
         self._log = log
+        self._securities: dict[str, ListenerSecurity] = {}
         self._accepted_count = 0
         self._connections: dict[str, _Connection] = {}
         self._is_paused = False
@@ -147,6 +159,8 @@ class SocketServer:
         selector.poll(timeout_ms)
         for id in selector.disconnected:
             self._release_quota(id)
+        if self._securities:
+            self._update_connections(selector.connected, selector.completed_sends)
         if selector.accepted or selector.accept_error:
             self._accept(selector.accepted, selector.accept_error)
         received, selector.completed_receives = selector.completed_receives, []
@@ -154,8 +168,12 @@ class SocketServer:
         while received:  # pop, so that each frame is freed as soon as its request is done
             self._receive(*received.pop())
 
-    def listen_on(self, sock: socket.socket, backlog: int, listener: str = "PLAINTEXT") -> None:
-        """Accept connections from this bound socket of a listener."""
+    def listen_on(
+        self, sock: socket.socket, backlog: int, listener: str = "PLAINTEXT", security: ListenerSecurity | None = None
+    ) -> None:
+        """Accept connections from this bound socket of a listener. `security`: None for PLAINTEXT."""
+        if security is not None:
+            self._securities[listener] = security
         self._selector.listen_on(sock, backlog, listener)
 
     def finish_sending(self, timeout_ms: float) -> None:
@@ -185,14 +203,39 @@ class SocketServer:
                 self._accepted_count += 1
                 id = str(self._accepted_count)
                 self.quotas.add(id, host)
-                self._connections[id] = _Connection(host, listener)
-                self._selector.register(id, sock)
+                self._register(id, sock, host, listener)
         if error is not None:
             self._release_descriptors()
             self._log(f"cannot accept connections: {error.strerror}; trying again in {_ACCEPT_AGAIN_MS:.0f} ms", None)
             self._timer.call_at(self._clock.now_ms() + _ACCEPT_AGAIN_MS, lambda: self._pause_accepting(False))
         if error is not None or (self.quotas.is_full and not self._evicts):
             self._pause_accepting(True)
+
+    def _register(self, id: str, sock: socket.socket, host: str, listener: str) -> None:
+        security = self._securities.get(listener)
+        if security is None:
+            self._connections[id] = _Connection(host, listener, None)
+            self._selector.register(id, sock)
+            return
+        self._connections[id] = _Connection(host, listener, security.authenticator())
+        self._selector.register(id, sock, transport=security.transport)
+        if security.max_receive_bytes is not None:
+            self._selector.limit_frames(id, security.max_receive_bytes)
+
+    def _update_connections(self, connected: list[str], completed_sends: list[str]) -> None:
+        """Set the principals of new connections, and close those that are refused after their last answer."""
+        for id in connected:
+            connection, channel = self._connections[id], self._selector.channel(id)
+            security = self._securities.get(connection.listener)
+            if security is not None and connection.authenticator is None and channel is not None:
+                principal = security.principal(channel.transport)
+                if principal is None:
+                    self._close(id)
+                else:
+                    connection.principal = principal
+        for id in completed_sends:
+            if id in self._connections and self._connections[id].is_closing:
+                self._close(id)
 
     def _close_idle_connection(self) -> bool:
         """Close the connection idle for the longest time, if that is a second and no response is pending."""
@@ -223,10 +266,14 @@ class SocketServer:
         if not self._selector.is_connected(id):  # closed since the frame arrived
             return
         now_ms, now_wall_ms = self._clock.now_ms(), self._clock.wall_ms()
+        connection = self._connections[id]
+        if connection.authenticator is not None and self._authenticate(
+            id, connection, connection.authenticator, frame, now_ms, now_wall_ms
+        ):
+            return
         if id in self._repeatable and self._resume_idle(id, frame, now_ms, now_wall_ms):
             return
         try:
-            connection = self._connections[id]
             request, context = read_request(
                 frame,
                 id,
@@ -241,6 +288,59 @@ class SocketServer:
             self._close(id)
             return
         self._apply(self._control.decide(request, context), request, context)
+
+    def _authenticate(
+        self,
+        id: str,
+        connection: _Connection,
+        authenticator: Authenticator,
+        frame: bytearray,
+        now_ms: float,
+        now_wall_ms: int,
+    ) -> bool:
+        """Handle a frame outside of requests: a bare SASL frame, or one after the end of a session.
+
+        Return False for a request; a SaslHandshake may start the renewal of the session.
+        """
+        if authenticator.is_complete:
+            is_handshake = frame[:2] == _SASL_HANDSHAKE
+            if not (is_handshake and authenticator.begin_renewal(now_ms)) and authenticator.is_expired(now_ms):
+                self._close(id)
+                return True
+        if not authenticator.expects_bare_frame:
+            return False
+        try:
+            answer = authenticator.handle_bare_frame(frame, now_ms, now_wall_ms)
+        except CloseConnection:
+            self._close(id)
+            return True
+        self._selector.send(id, [answer])
+        self._update_principal(id, connection, authenticator)
+        return True
+
+    def _update_principal(self, id: str, connection: _Connection, authenticator: Authenticator) -> None:
+        if authenticator.is_complete:
+            connection.principal, connection.is_token = authenticator.principal, authenticator.is_token
+            self._selector.limit_frames(id)
+
+    def _handle_authentication(
+        self, request: Request[Any], context: RequestContext, authenticator: Authenticator
+    ) -> Message | None:
+        """Return the next answer to a client that is not authenticated; None if it is refused, and told so later."""
+        answer = authenticator.handle(request, context)
+        id = context.connection_id
+        if isinstance(answer, Message):
+            self._update_principal(id, self._connections[id], authenticator)
+            return answer
+        response = answer.response
+        self._selector.mute(id)
+        self._timer.call_at(context.now_ms + self._refusal_delay_ms, lambda: self._refuse(response, context))
+        return None
+
+    def _refuse(self, response: Message, context: RequestContext) -> None:
+        if self._selector.is_connected(context.connection_id):
+            self._connections[context.connection_id].is_closing = True
+            self._send(response, context)
 
     def _resume_idle(self, id: str, frame: bytearray, now_ms: float, now_wall_ms: int) -> bool:
         """Let the same request as before wait again; False if the frame must be decoded."""
@@ -273,8 +373,13 @@ class SocketServer:
             self._call_handler(request, context)
 
     def _call_handler(self, request: Request[Any], context: RequestContext) -> None:
+        authenticator = self._connections[context.connection_id].authenticator
         try:
-            result = self._handle(request, context)
+            result: Answer
+            if authenticator is not None and not authenticator.is_complete:
+                result = self._handle_authentication(request, context, authenticator)
+            else:
+                result = self._handle(request, context)
         except CloseConnection:
             self._close(context.connection_id)
             return

@@ -82,6 +82,10 @@ class KafkaChannel:
         progress = self._reader.progress
         return progress is not None and progress[1] == 4 and 0 < progress[0] < 4
 
+    def limit_frames(self, max_frame_bytes: int) -> None:
+        """Set the limit of the frames that are received from now on."""
+        self._reader.limit(max_frame_bytes)
+
     def interest(self) -> int:
         """Return the events that this channel waits for."""
         if self.state == CONNECTING:

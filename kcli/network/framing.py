@@ -124,6 +124,10 @@ class FrameReader:
         self._read = 0
         self._proven_bytes = initial_frame_bytes
 
+    def limit(self, max_frame_bytes: int) -> None:
+        """Set the limit of frames whose length has not arrived yet."""
+        self._max_frame_bytes = max_frame_bytes
+
     @property
     def progress(self) -> tuple[int, int] | None:
         """(read, expected) bytes of the current frame, or of its length before that; None between frames."""

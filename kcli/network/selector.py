@@ -191,6 +191,10 @@ class Selector:
             self._pending[id] = None
         self._poller.watch(channel)
 
+    def limit_frames(self, id: str, max_frame_bytes: int | None = None) -> None:
+        """Set the limit of the next frames from `id`; None: the limit of all connections."""
+        self._channels[id].limit_frames(self._max_frame_bytes if max_frame_bytes is None else max_frame_bytes)
+
     @property
     def is_sending(self) -> bool:
         """True while any frame is not completely written."""

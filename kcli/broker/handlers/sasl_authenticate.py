@@ -1,6 +1,6 @@
-"""SaslAuthenticate (36), v0-2: always refused with ILLEGAL_SASL_STATE.
+"""SaslAuthenticate (36), v0-2: refused with ILLEGAL_SASL_STATE after the authentication, and on listeners without SASL.
 
-Deliberately missing: SASL. The one listener is PLAINTEXT.
+Before and during the authentication, `kcli.broker.security.authenticator` answers it. Deliberately missing: nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""SaslHandshake (17), v0-1: always refused with ILLEGAL_SASL_STATE.
+"""SaslHandshake (17), v0-1: refused with ILLEGAL_SASL_STATE after the authentication, and on listeners without SASL.
 
-Apache Kafka advertises this API on a PLAINTEXT listener, too, and returns the same error. Deliberately missing: SASL.
+Before and during the authentication, `kcli.broker.security.authenticator` answers it. Deliberately missing: nothing.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ from kcli.text import closest_name, format_alternatives
 DEFAULT_PROTOCOL_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
 
 _PREFIX = "listener.name."
-# Properties of the client that a listener does not have.
-_OF_CLIENTS = ("security.protocol", "sasl.mechanism")
+# Properties that Kafka's listeners do not have: of clients, and of librdkafka.
+_OF_CLIENTS = ("sasl.mechanism", "ssl.certificate.location", "ssl.key.location")
+_OF_LISTENERS = ("connections.", "principal.", "sasl.", "ssl.")
 # Properties of a listener that are accepted without effect, because one loop serves all of them.
 _WITHOUT_EFFECT = (
     "background.threads",
@@ -54,6 +55,9 @@ class ListenerSettings(SecuritySettings):
     )
     ssl_principal_mapping_rules: String = setting("DEFAULT", "Rules from a certificate's name to a principal.")
 
+    #: The names of the properties that are given for this listener only.
+    of_this_listener: frozenset[str] = frozenset()
+
     @classmethod
     def of_listener(cls, name: str, properties: Mapping[str, str]) -> ListenerSettings:
         """Return the settings of one listener: its own properties, and otherwise the broker's."""
@@ -61,10 +65,12 @@ class ListenerSettings(SecuritySettings):
         own = {key.removeprefix(prefix): text for key, text in properties.items() if key.startswith(prefix)}
         shared = {key: text for key, text in properties.items() if key in LISTENER_SETTINGS}
         try:
-            return cls.from_properties({**shared, **own})
+            settings = cls.from_properties({**shared, **own})
         except ConfigError as error:
             subject = error.message.partition(":")[0].partition(" ")[0]
             raise ConfigError(f"{prefix if subject in own else ''}{error.message}") from None
+        vars(settings)["of_this_listener"] = frozenset(own)
+        return settings
 
     def of_mechanism(self, mechanism: str) -> ListenerSettings:
         """Return the settings of one SASL mechanism: `MECHANISM.PROPERTY` replaces `PROPERTY`."""
@@ -74,7 +80,11 @@ class ListenerSettings(SecuritySettings):
 
 
 #: Kafka's properties of the broker that a listener may override, with their definitions.
-LISTENER_SETTINGS = {name: one for name, one in ListenerSettings.SETTINGS.items() if name not in _OF_CLIENTS}
+LISTENER_SETTINGS = {
+    name: one
+    for name, one in ListenerSettings.SETTINGS.items()
+    if name.startswith(_OF_LISTENERS) and name not in _OF_CLIENTS
+}
 
 
 def is_listener_property(name: str) -> bool:
