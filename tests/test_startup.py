@@ -14,8 +14,22 @@ from tests.cli.loopback import loopback_broker
 from tests.real_kafka import Kafka
 
 HEAVY = {
+    *("hashlib", "hmac", "cryptography"),
     *("numpy", "ssl", "asyncio", "rich", "tabulate", "pydantic", "pyspark", "pyarrow", "cramjam", "lz4", "crc32c"),
-    *("hypothesis", "pytest", "click", "logging", "email", "http", "multiprocessing", "concurrent", "unittest"),
+    *(
+        "hashlib",
+        "hmac",
+        "cryptography",
+        "hypothesis",
+        "pytest",
+        "click",
+        "logging",
+        "email",
+        "http",
+        "multiprocessing",
+        "concurrent",
+        "unittest",
+    ),
 }
 RUN_AND_LIST_MODULES = """
 import sys

@@ -157,6 +157,7 @@ class Common:
             client.refusal = refusal(self.profile.chosen)
         client.metrics.on_throttled = self._report_throttling
         if self.verbose:
+            client.report_secured(lambda protection: self.env.report(f"kcli: {protection}"))
             client.on_close = lambda: self.env.report(f"kcli: {client.metrics.summary()}")
         return client
 

@@ -8,6 +8,7 @@ a sentence with the cause and the cure, without the address of the broker.
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kcli.client.api_versions import Versions, choose_version
@@ -31,14 +32,16 @@ _MAX_SHOWN = 300
 Steps = Generator[tuple[Any, int], Any, float]
 
 
-def authenticate(mechanism: ClientMechanism, host: str, versions: Versions) -> Steps:
+def authenticate(
+    mechanism: ClientMechanism, host: str, versions: Versions, *, protocol: str = "SASL_PLAINTEXT"
+) -> Steps:
     """Run SASL with a broker of these versions. Return the lifetime of the session in ms; 0: it has no end."""
     handshake: SaslHandshakeResponse = yield (
         SaslHandshakeRequest(mechanism=mechanism.name),
         _version(SaslHandshakeRequest, versions, lowest=1),
     )
     if handshake.error_code:
-        raise _refused_mechanism(mechanism.name, handshake)
+        raise _refused_mechanism(mechanism.name, protocol, handshake)
     version = _version(SaslAuthenticateRequest, versions)
     exchange = mechanism.start(host)
     lifetime_ms = 0.0
@@ -52,7 +55,10 @@ def authenticate(mechanism: ClientMechanism, host: str, versions: Versions) -> S
             raise AuthenticationError(f"SASL {mechanism.name}: the broker's answer is malformed") from None
         response: SaslAuthenticateResponse = yield SaslAuthenticateRequest(auth_bytes=message), version
         if response.error_code:
-            raise _refused_credentials(mechanism.name, response)
+            refusal = _refused_credentials(mechanism.name, response)
+            with suppress(StopIteration):
+                exchange.throw(refusal)  # a mechanism may know more
+            raise refusal
         answer, lifetime_ms = response.auth_bytes, float(max(0, response.session_lifetime_ms))
         if len(answer) > MAX_MESSAGE_BYTES:
             raise AuthenticationError(f"SASL {mechanism.name}: the broker sent a message of {len(answer)} bytes")
@@ -69,11 +75,11 @@ def _version(request: type[Any], versions: Versions, lowest: int = 0) -> int:
         ) from None
 
 
-def _refused_mechanism(name: str, response: SaslHandshakeResponse) -> AuthenticationError:
+def _refused_mechanism(name: str, protocol: str, response: SaslHandshakeResponse) -> AuthenticationError:
     if response.error_code == ErrorCode.ILLEGAL_SASL_STATE and not response.mechanisms:
         return AuthenticationError(
-            "the listener does not use SASL; set security.protocol=PLAINTEXT (SSL instead of SASL_SSL), "
-            "or use the port of a SASL listener"
+            "the listener does not use SASL; use the port of a SASL listener, "
+            f"or set security.protocol={'SSL' if protocol == 'SASL_SSL' else 'PLAINTEXT'}"
         )
     if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         offered = one_line(", ".join(response.mechanisms)) or "none"

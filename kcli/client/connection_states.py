@@ -64,6 +64,7 @@ class NodeState:
         "address_index",
         "addresses",
         "channel_id",
+        "early_closes",
         "failures",
         "last_attempt_ms",
         "last_error",
@@ -83,6 +84,7 @@ class NodeState:
         self.addresses: Sequence[SocketAddress] = ()
         self.address_index = 0
         self.failures = 0
+        self.early_closes = 0  # connections in a row that the broker closed at the first request after its versions
         self.last_attempt_ms = float("-inf")
         self.last_error: str | None = None  # reason of the last disconnection; None when READY
         self.refusal: KcliError | None = None  # the error that ended the last attempt for good
@@ -146,15 +148,15 @@ class ConnectionStates:
         """Return the error of a failed authentication, until the next attempt."""
         return self.of(node_id).refusal
 
-    def refusal_of_all(self) -> KcliError | None:
-        """Return an error of authentication if no node has a connection and one was refused; None otherwise.
+    def refusal_of_all(self, now_ms: float) -> KcliError | None:
+        """Return the error of a failed authentication if no node has a connection; None otherwise.
 
-        A node whose backoff is over can be tried again, which may end otherwise.
+        A refusal counts while its node is in backoff: after that, the next attempt decides.
         """
         nodes = self._nodes.values()
         if any(node.state in (READY, REAUTHENTICATING) for node in nodes):
             return None
-        return next((node.refusal for node in nodes if node.refusal is not None), None)
+        return next((node.refusal for node in nodes if node.refusal is not None and now_ms < node.retry_at_ms), None)
 
     def session_ends(self, node_id: int, now_ms: float) -> bool:
         """Return whether the session of a READY node must be renewed before the next request."""
@@ -257,6 +259,16 @@ class ConnectionStates:
         node.move(CONNECT)
         node.addresses, node.last_attempt_ms = (), now_ms
         self.disconnected(node_id, reason, now_ms)
+
+    def answered(self, node_id: int) -> None:
+        """The broker responded to a request of a caller."""
+        self.of(node_id).early_closes = 0
+
+    def closed_early(self, node_id: int) -> int:
+        """The broker closed a connection at the first request. Return how many times in a row it has done so."""
+        node = self.of(node_id)
+        node.early_closes += 1
+        return node.early_closes
 
     def throttle(self, node_id: int, until_ms: float) -> None:
         """The broker throttles us: send no requests until then (KIP-219)."""

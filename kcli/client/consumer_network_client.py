@@ -248,7 +248,7 @@ class ConsumerNetworkClient:
             if remaining_ms <= 0:
                 raise self.timed_out("metadata")
             self._poll(None, remaining_ms, before)
-            self.raise_if_refused()
+            self.raise_authentication_error()
             error = metadata.failure_of(ticket)
             if error is not None and not error.retriable:
                 raise error
@@ -266,15 +266,23 @@ class ConsumerNetworkClient:
             in_backoff = self._network.delay_ms(node.id, self.clock.now_ms()) > 0
             return in_backoff and self._network.failure(node.id) is not None
 
-    def raise_if_refused(self) -> None:
-        """Raise the error of a failed authentication if there is no connection to any node.
+    def authentication_error(self) -> KcliError | None:
+        """Return the error of a failed authentication if there is no connection to any node.
 
-        For callers that wait for something other than the future of a request. That fails by itself.
+        For callers that wait for something other than the future of a request, which fails by itself.
         """
         with self._lock:
-            refusal = self._network.refusal()
-        if refusal is not None:
-            raise refusal
+            return self._network.refusal()
+
+    def raise_authentication_error(self) -> None:
+        """Raise the error of a failed authentication if there is no connection to any node."""
+        error = self.authentication_error()
+        if error is not None:
+            raise error
+
+    def report_secured(self, report: Callable[[str], object]) -> None:
+        """Call `report` with a sentence for each new connection with TLS or SASL: how it is secured."""
+        self._network.on_secured = report
 
     @property
     def pending_count(self) -> int:

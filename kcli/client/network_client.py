@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kcli.client import api_versions
 from kcli.client.api_versions import Versions, choose_version
 from kcli.client.backoff import Backoff, uniform
+from kcli.client.connection_faults import ConnectionFaults
 from kcli.client.connection_states import (
     AUTHENTICATING,
-    CHECKING_API_VERSIONS,
-    CONNECTING,
-    REAUTHENTICATING,
     ConnectionStates,
     least_loaded,
 )
@@ -41,7 +39,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_PRODUCE, _API_VERSIONS = 0, 18
+_PRODUCE, _SASL_HANDSHAKE, _API_VERSIONS, _SASL_AUTHENTICATE = 0, 17, 18, 36
+_HANDSHAKES = (_SASL_HANDSHAKE, _API_VERSIONS, _SASL_AUTHENTICATE)
 # If a node takes longer to connect, another node is preferred; the attempt continues.
 _SLOW_CONNECT_MS = 1_000.0
 # The part of a SASL session's lifetime after which it is renewed, as Java does: random, so that the clients of a broker
@@ -83,6 +82,8 @@ class NetworkClient:
     ) -> None:
         self.metadata = metadata
         self.metrics = ClientMetrics()
+        #: Called with a sentence for each new connection that is secured: TLS version and cipher, mechanism, and user.
+        self.on_secured: Callable[[str], object] | None = None
         self._selector = selector
         self._clock = clock
         self._client_id = config.client_id
@@ -98,6 +99,7 @@ class NetworkClient:
         )
         self._security = security
         self._connections = Connections(selector, self._states, config, resolve, security)
+        self._faults = ConnectionFaults(self._states, self._connections, metadata, security)
         self._in_flight = InFlightRequests(max_in_flight)
         self._updater = MetadataUpdater(metadata, config, self, self._send_metadata_request, clock.now_ms)
         self._only_v0: set[int] = set()  # nodes whose response to a newer ApiVersions could not be decoded
@@ -130,7 +132,9 @@ class NetworkClient:
 
     def refusal(self, node_id: int | None = None) -> KcliError | None:
         """Return the error of a failed authentication with a node; without an id only if no node has a connection."""
-        return self._states.refusal_of_all() if node_id is None else self._states.refusal(node_id)
+        if node_id is None:
+            return self._states.refusal_of_all(self._clock.now_ms())
+        return self._states.refusal(node_id)
 
     def delay_ms(self, node_id: int, now_ms: float) -> float:
         """Return the backoff of the node; infinity while only an event changes its state."""
@@ -146,19 +150,7 @@ class NetworkClient:
 
     def connection_error(self, node_id: int) -> str | None:
         """Return the reason why a node is not ready; None if it is, or was never tried."""
-        node = self._states.of(node_id)
-        waited_ms = self._clock.now_ms() - node.last_attempt_ms
-        if node.last_error is None and node.state == CONNECTING:
-            return f"no connection after {waited_ms:.0f} ms"
-        if node.last_error is None and node.state == CHECKING_API_VERSIONS:
-            return f"connected, but no response for {waited_ms:.0f} ms{self._listener_hint()}"
-        if node.last_error is None and node.state == AUTHENTICATING:
-            return f"connected, but {self._sasl} is not complete after {waited_ms:.0f} ms"
-        return node.last_error
-
-    def _listener_hint(self) -> str:
-        """Return the usual reason of a silent address; nothing if a broker has described the cluster before."""
-        return ": is it a Kafka broker's plaintext listener?" if self.metadata.cluster.cluster_id is None else ""
+        return self._faults.not_ready(node_id, self._clock.now_ms())
 
     # Requests
 
@@ -234,7 +226,8 @@ class NetworkClient:
                 self._received(node_id, frame, now_ms)
         for channel_id, reason in selector.disconnected.items():
             if (node_id := node_of(channel_id)) is not None:
-                refusal = self._refusal(node_id, reason) if channel_id in selector.refused else None
+                is_refused = channel_id in selector.refused
+                refusal = self._faults.refused_by_transport(node_id, reason) if is_refused else None
                 self._drop(node_id, reason, now_ms, refusal=refusal)
 
     def _written(self, node_id: int) -> None:
@@ -251,6 +244,8 @@ class NetworkClient:
         except ProtocolError as error:
             return self._reject_response(entry, error, now_ms)
         self._in_flight.take_oldest(node_id)
+        if entry.request.API_KEY not in _HANDSHAKES:
+            self._states.answered(node_id)
         self.metrics.received(node_id, entry.api, len(frame), now_ms - entry.sent_ms, now_ms)
         throttled_ms = getattr(response, "throttle_time_ms", 0)
         if throttled_ms > 0:
@@ -298,7 +293,8 @@ class NetworkClient:
         `refusal`: the authentication failed, and the requests to the node fail with this error.
         """
         if reason.startswith(("closed by", "connection reset")):
-            reason += self._phase_of_loss(node_id, now_ms)
+            was_waiting = self._in_flight.count(node_id) > 0
+            reason, refusal = self._faults.closed(node_id, reason, now_ms, was_waiting=was_waiting)
         was_ready = self._states.is_established(node_id)
         if was_ready:
             self.metrics.closed(now_ms)
@@ -317,23 +313,7 @@ class NetworkClient:
         if node_id >= 0 and not intended:
             self.metadata.request_update()  # the node or its partitions may have moved
 
-    def _phase_of_loss(self, node_id: int, now_ms: float) -> str:
-        """Return the phase in which the broker closed the connection, as the end of a sentence."""
-        node = self._states.of(node_id)
-        if node.state == CHECKING_API_VERSIONS:
-            return f" before it sent its versions{self._listener_hint()}"
-        if node.state in (AUTHENTICATING, REAUTHENTICATING):
-            return f" during {self._sasl}"
-        return " after the end of the SASL session" if node.session_end_ms <= now_ms else ""
-
-    def _refusal(self, node_id: int, reason: str) -> AuthenticationError:
-        return AuthenticationError(f"{address_of(self._connections.node(node_id))}: {reason}")
-
     # Handshakes
-
-    @property
-    def _sasl(self) -> str:
-        return f"authentication with SASL {self._security.mechanism if self._security is not None else ''}".rstrip()
 
     def _start_handshake(self, node_id: int, now_ms: float) -> None:
         steps = api_versions.negotiate(0 if node_id in self._only_v0 else api_versions.HIGHEST)
@@ -344,7 +324,14 @@ class NetworkClient:
             self._authenticate(node_id, now_ms, versions)
         else:
             self._states.ready(node_id, versions)
-            self.metrics.opened(now_ms)
+            self._opened(node_id, now_ms)
+
+    def _opened(self, node_id: int, now_ms: float) -> None:
+        self.metrics.opened(now_ms)
+        if self.on_secured is not None and self._security is not None:
+            channel = self._selector.channel(self._states.of(node_id).channel_id)
+            protection = self._security.describe(channel.transport if channel is not None else None)
+            self.on_secured(f"{address_of(self._connections.node(node_id))}: {protection}")
 
     def _authenticate(self, node_id: int, now_ms: float, versions: Versions | None = None) -> None:
         """Start SASL on a connection: a new one, whose `versions` were received, or one whose session ends."""
@@ -358,7 +345,7 @@ class NetworkClient:
         is_new = self._states.of(node_id).state == AUTHENTICATING
         self._states.authenticated(node_id, lifetime_ms, self._uniform(*_RENEWED_AFTER), now_ms)
         if is_new:
-            self.metrics.opened(now_ms)
+            self._opened(node_id, now_ms)
 
     def _next_step(
         self,
@@ -375,7 +362,7 @@ class NetworkClient:
             finish(node_id, end.value, now_ms)
             return
         except AuthenticationError as error:
-            self._drop(node_id, error.message, now_ms, refusal=self._refusal(node_id, error.message))
+            self._drop(node_id, error.message, now_ms, refusal=self._faults.refusal(node_id, error.message))
             return
         except ConfigError as error:
             self._drop(node_id, error.message, now_ms, refusal=error)

@@ -357,7 +357,7 @@ def _ask(
     for _ in client.attempts(deadline_ms):
         node = choose()
         if node is None:
-            client.raise_if_refused()
+            client.raise_authentication_error()
             continue
         try:
             future = client.send(node, request, min_version=min_version, max_version=max_version)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.network.transport import PlainTransport, TransportFactory
+from kcli.client.authentication import authenticate, one_line
+from kcli.network.transport import PlainTransport, Transport, TransportFactory
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -42,6 +43,19 @@ class ClientSecurity:
         """The name of the SASL mechanism; None without SASL."""
         return None if self._mechanism is None else self._mechanism.name
 
+    @property
+    def uses_tls(self) -> bool:
+        """True for SSL and SASL_SSL."""
+        return self._context is not None
+
+    def describe(self, transport: Transport | None) -> str:
+        """Return how a connection is secured: TLS version and cipher, mechanism and user. No secrets."""
+        tls = getattr(transport, "protection", "TLS") if self._context is not None else "no TLS"
+        if self._mechanism is None:
+            return tls
+        user = self._mechanism.user
+        return f"{tls}, SASL {self._mechanism.name}{f' as {one_line(user)}' if user else ''}"
+
     def transport(self, host: str) -> TransportFactory:
         """Return the transport of connections to a host name, which TLS compares with the certificate."""
         context = self._context
@@ -54,6 +68,4 @@ class ClientSecurity:
     def authentication(self, host: str, versions: Versions) -> Steps:
         """Return the steps of SASL with the broker at `host`: those of `authenticate`."""
         assert self._mechanism is not None
-        from kcli.client.authentication import authenticate
-
-        return authenticate(self._mechanism, host, versions)
+        return authenticate(self._mechanism, host, versions, protocol=self.protocol)

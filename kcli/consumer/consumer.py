@@ -349,6 +349,7 @@ class Consumer:
                 raise TimeoutExpired(f"no position for {tp} before the timeout")
             self._loop.offsets.send(now_ms)
             self._client.poll(timeout_ms=min(deadline_ms, self._loop.offsets.next_ms()) - now_ms)
+            self._client.raise_authentication_error()
             self._keep(self._loop.offsets.take_failures())
             self._raise_failures()
 

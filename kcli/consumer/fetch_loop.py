@@ -100,7 +100,7 @@ class FetchLoop:
         """Return records as soon as there are some.
 
         Return an empty list at the timeout, when there are `failures` to handle, or when a partition has reached its
-        end.
+        end. Raise AuthenticationError if it has failed and no broker is connected.
         """
         clock, client = self._client.clock, self._client
         fetcher, buffer = self.fetcher, self.fetcher.buffer
@@ -145,6 +145,7 @@ class FetchLoop:
         for task in self.tasks:
             until_ms = min(until_ms, task.next_ms())
         self._client.poll(timeout_ms=max(0.0, until_ms - now_ms))
+        self._client.raise_authentication_error()
 
     def close(self) -> None:
         """Stop fetching. No wakeup interrupts this."""

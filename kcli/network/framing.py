@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from kcli.errors import ProtocolError
 from kcli.network.file_slice import FileSlice
@@ -32,6 +32,8 @@ _GROWTH = 4
 
 _SMALL_BYTES = 1024
 
+_TLS_RECORDS = (b"\x15\x03", b"\x16\x03")  # the starts of an alert and of a handshake
+
 
 def frame_parts(parts: Iterable[Part]) -> list[UnsentPart]:
     """Return the length and then `parts`, as byte views and file slices. ValueError beyond 2 GiB.
@@ -45,6 +47,10 @@ def frame_parts(parts: Iterable[Part]) -> list[UnsentPart]:
     if size > MAX_LENGTH:
         raise ValueError(f"a frame of {size} bytes is longer than a 32-bit length allows")
     return [memoryview(LENGTH.pack(size)), *views]
+
+
+class TlsExpected(ProtocolError):
+    """The other side sent a TLS record instead of a frame, so it expects a TLS connection."""
 
 
 def drop_sent(parts: list[UnsentPart], count: int) -> None:
@@ -166,14 +172,15 @@ class FrameReader:
 
     def _checked_length(self) -> int:
         (length,) = LENGTH.unpack(self._header)
+        if 0 < length <= self._max_frame_bytes:
+            return int(length)
+        if self._header[:2] in _TLS_RECORDS:
+            raise TlsExpected("a TLS record came instead of a frame, so the other side expects a TLS connection")
+        is_http = self._header == b"HTTP"
+        hint = ": the bytes are HTTP, so the other side is not a Kafka port" if is_http else ""
         if length <= 0:
-            raise ProtocolError(f"a frame length of {length} is not valid{_peer_hint(self._header)}")
-        if length > self._max_frame_bytes:
-            limit = self._max_frame_bytes
-            raise ProtocolError(
-                f"a frame length of {length} bytes is above the limit of {limit}{_peer_hint(self._header)}"
-            )
-        return int(length)
+            raise ProtocolError(f"a frame length of {length} is not valid{hint}")
+        raise ProtocolError(f"a frame length of {length} bytes is above the limit of {self._max_frame_bytes}{hint}")
 
     def _begin(self) -> bool:
         if self._budget is not None and not self._budget.reserve(self._length):
@@ -195,13 +202,3 @@ class FrameReader:
         self._proven_bytes = max(self._proven_bytes, self._length)
         self._header_read = self._read = 0
         return frame
-
-
-def _peer_hint(header: Sequence[int]) -> str:
-    """Name another protocol that the four bytes in place of a length belong to; empty if unknown."""
-    start = bytes(header)
-    if start[:2] in (b"\x15\x03", b"\x16\x03"):
-        return ": the bytes are a TLS record, so the other side expects a TLS connection"
-    if start == b"HTTP":
-        return ": the bytes are HTTP, so the other side is not a Kafka port"
-    return ""

@@ -9,7 +9,14 @@ from typing import Protocol
 from kcli.clock import Clock
 from kcli.errors import ProtocolError
 from kcli.network.channel import CONNECTING, HANDSHAKING, READY, KafkaChannel, PeerClosed, explain_os_error
-from kcli.network.framing import DEFAULT_MAX_FRAME_BYTES, INITIAL_FRAME_BYTES, FrameReader, Part, ReceiveBudget
+from kcli.network.framing import (
+    DEFAULT_MAX_FRAME_BYTES,
+    INITIAL_FRAME_BYTES,
+    FrameReader,
+    Part,
+    ReceiveBudget,
+    TlsExpected,
+)
 from kcli.network.listener import Listener
 from kcli.network.poller import Poller, SocketPoller
 from kcli.network.transport import (
@@ -67,7 +74,8 @@ class Selector:
       cannot starve the others.
     - `connected`: ids that can be sent to from now on.
     - `disconnected`: id -> reason, a sentence. Connections ended by `close` are not included.
-    - `refused`: ids among the disconnected for which TLS failed in such a way that a new connection would fail as well.
+    - `refused`: ids among the disconnected for which TLS failed in such a way that a new connection would fail as well,
+      or for which the other side expects TLS and this one does not.
     - `failed_sends`: ids among the disconnected whose frame was not completely written.
     - `accepted`: (socket, name of its listener), to `register` or close; `accept_error`: the error that stopped
       accepting.
@@ -307,7 +315,7 @@ class Selector:
             if writable and channel.sending and channel.write():
                 self.completed_sends.append(id)
         except (OSError, ProtocolError, PeerClosed) as error:
-            if isinstance(error, TlsError) and error.refused:
+            if isinstance(error, TlsExpected) or (isinstance(error, TlsError) and error.refused):
                 self.refused.add(id)
             self._disconnect(channel, channel.explain(error))
             return

@@ -65,6 +65,12 @@ class TlsTransport:
         """The certificate of the other side in DER; None if it has sent none."""
         return self._tls.getpeercert(binary_form=True) if self._tls is not None else None
 
+    @property
+    def protection(self) -> str:
+        """The TLS version and the cipher, as `TLSv1.3 with TLS_AES_256_GCM_SHA384`; "TLS" before the handshake."""
+        cipher = self._tls.cipher() if self._tls is not None else None
+        return "TLS" if cipher is None or self._tls is None else f"{self._tls.version()} with {cipher[0]}"
+
     def handshake(self) -> int:
         try:
             if self._tls is None:

@@ -74,6 +74,9 @@ class Sender:
         now_ms = self._client.clock.now_ms()
         for batch in self._accumulator.take_expired(now_ms):
             self._fail(batch, self._delivery_timeout(batch))
+        error = self._client.authentication_error()
+        if error is not None:
+            self._fail_all(error)
         due = self._accumulator.sendable(now_ms, at_once=at_once)
         self._blocked_until_ms = None
         if due and self._has_producer_id(now_ms):
@@ -323,8 +326,12 @@ class Sender:
             self._id_failures += 1
             self._id_retry_at_ms = self._client.clock.now_ms() + self._backoff.after(self._id_failures)
         else:
-            for batch in self._accumulator.take_all():
-                self._fail(batch, error)
+            self._fail_all(error)
+
+    def _fail_all(self, error: KcliError) -> None:
+        """Fail the batches that wait to be sent, because no broker takes them."""
+        for batch in self._accumulator.take_all():
+            self._fail(batch, error)
 
 
 def action_after(batch: ProducerBatch, error: KcliError | None, *, max_retries: int) -> str:

@@ -27,6 +27,11 @@ from kcli.security.sasl.scram import scram_credential, scram_server
 from tests.client.fake_cluster import FakeCluster, failure_of
 
 PASSWORD = "correct horse"
+PLAIN = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_jaas_config": f'some.LoginModule required username="alice" password="{PASSWORD}";',
+}
 ALL = {17: (0, 1), 36: (0, 2)}
 
 
@@ -107,6 +112,7 @@ class Scripted:
     """A mechanism that sends these messages, and notes the answers."""
 
     name = "TEST"
+    user = None
 
     def __init__(self, *messages: bytes) -> None:
         self.messages = messages
@@ -173,8 +179,7 @@ def test_the_refusals_name_cause_and_cure() -> None:
         "PLAIN, SCRAM-SHA-256"
     )
     assert refusal("PLAIN", SaslHandshakeResponse(error_code=34)) == (
-        "the listener does not use SASL; set security.protocol=PLAINTEXT (SSL instead of SASL_SSL), "
-        "or use the port of a SASL listener"
+        "the listener does not use SASL; use the port of a SASL listener, or set security.protocol=PLAINTEXT"
     )
     told = "Authentication failed: Invalid username or password"
     assert refusal("PLAIN", fine, SaslAuthenticateResponse(error_code=58, error_message=told)) == (
@@ -306,6 +311,40 @@ def test_a_broker_with_a_wrong_signature_is_refused() -> None:
     assert not cluster.requests(ApiKey.LIST_GROUPS)
 
 
+def test_a_listener_that_demands_sasl_is_refused_after_three_silent_closes() -> None:
+    cluster = SecuredCluster()
+    error = failure_of(lambda: ask_any(cluster.connect("a:9093"), ListGroupsRequest(), 9_000))
+    assert isinstance(error, AuthenticationError)
+    assert str(error) == (
+        "a:9093: closed by a:9093 at the first request, as listeners with SASL do; set security.protocol=SASL_PLAINTEXT"
+    )
+    assert len(cluster.selector.peers) == 3
+    assert cluster.clock.now_ms() < 1_000
+
+
+def test_a_broker_that_has_answered_is_not_taken_for_one_that_demands_sasl() -> None:
+    cluster = FakeCluster("a:9092")
+    client = cluster.connect("a:9092")
+    client.ensure_fresh_metadata(1_000)
+    cluster.answers[ApiKey.LIST_GROUPS] = lambda peer, request, version: peer.hang_up()
+    error = failure_of(lambda: ask_any(client, ListGroupsRequest(), 3_000))
+    assert isinstance(error, TimeoutExpired)
+    assert "SASL" not in str(error)
+
+
+def test_a_client_without_tls_explains_a_listener_with_tls() -> None:
+    """The alert that Kafka's TLS listeners send after a plain ApiVersions request."""
+    for properties, cure in (({}, "SSL or SASL_SSL"), (PLAIN, "SASL_SSL")):
+        cluster = FakeCluster("a:9093")
+        alert = bytes.fromhex("15030300020250")
+        cluster.answers[ApiKey.API_VERSIONS] = lambda peer, request, version, alert=alert: peer.deliver_bytes(alert)
+        client = cluster.connect("a:9093", **properties)
+        error = failure_of(lambda client=client: ask_any(client, ListGroupsRequest(), 9_000))
+        assert isinstance(error, AuthenticationError)
+        assert str(error) == f"a:9093: the listener expects TLS; set security.protocol={cure}"
+        assert cluster.clock.now_ms() == 0
+
+
 # Brokers that stall, close, or send something else
 
 
@@ -318,9 +357,7 @@ def test_a_broker_that_stalls_in_a_step_ends_in_a_timeout(key: ApiKey) -> None:
     cluster.answers[key] = lambda peer, request, version: None
     error = failure_of(lambda: ask_any(cluster.secured(), ListGroupsRequest(), 5_000))
     assert isinstance(error, TimeoutExpired)
-    awaited = (
-        "no response for" if key == ApiKey.API_VERSIONS else "authentication with SASL SCRAM-SHA-256 is not complete"
-    )
+    awaited = "no response for" if key == ApiKey.API_VERSIONS else "SASL SCRAM-SHA-256 is not complete after 5000 ms"
     assert f"no broker answered at a:9093: connected, but {awaited}" in str(error)
     assert cluster.clock.now_ms() == 5_000
 
@@ -331,7 +368,7 @@ def test_a_broker_that_closes_in_a_step_is_tried_again(key: ApiKey) -> None:
     cluster.answers[key] = lambda peer, request, version: peer.hang_up()
     error = failure_of(lambda: ask_any(cluster.secured(), ListGroupsRequest(), 5_000))
     assert isinstance(error, TimeoutExpired)
-    assert "closed by a:9093 during authentication with SASL SCRAM-SHA-256" in str(error)
+    assert "closed by a:9093 during SASL SCRAM-SHA-256" in str(error)
     assert len(cluster.selector.peers) > 3
 
 

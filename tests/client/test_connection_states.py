@@ -212,12 +212,20 @@ def test_a_refusal_lasts_until_the_next_attempt() -> None:
     assert table.refusal(1) is None
 
 
-def test_a_refusal_concerns_all_nodes_while_none_is_connected() -> None:
+def test_a_refusal_concerns_all_nodes_while_none_is_connected_and_its_backoff_lasts() -> None:
     table, refusal = states(), AuthenticationError("wrong password")
-    assert table.refusal_of_all() is None
+    assert table.refusal_of_all(0) is None
     make_authenticated(table, 1)
     table.connecting(2, "c", [A], 0)
     table.disconnected(2, "wrong password", 0, refusal=refusal)
-    assert table.refusal_of_all() is None
+    assert table.refusal_of_all(0) is None
     table.disconnected(1, "closed", 0)
-    assert table.refusal_of_all() is refusal
+    assert table.refusal_of_all(49) is refusal
+    assert table.refusal_of_all(50) is None
+
+
+def test_early_closes_are_counted_until_an_answer() -> None:
+    table = states()
+    assert [table.closed_early(1), table.closed_early(1)] == [1, 2]
+    table.answered(1)
+    assert table.closed_early(1) == 1

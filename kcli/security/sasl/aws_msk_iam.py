@@ -33,6 +33,7 @@ class AwsMskIamClient:
     """The client's side. Credentials are looked up for each connection, because temporary ones expire."""
 
     name = MECHANISM
+    user: str | None = None
 
     def __init__(self, entry: JaasEntry, environ: Mapping[str, str] = os.environ) -> None:
         self._options = {name: value.reveal() for name, value in entry.options.items()}

@@ -31,6 +31,8 @@ class ClientMechanism(Protocol):
     """A mechanism with the client's credentials. One object serves all connections of a client."""
 
     name: str
+    user: str | None
+    """The name to log in with, if it is known before the exchange; not a secret."""
 
     def start(self, host: str) -> ClientExchange:
         """Begin the exchange with the broker at this host."""

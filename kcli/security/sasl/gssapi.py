@@ -41,6 +41,7 @@ class GssapiClient:
     """The client's side, for the login module of Java or one that `find_login` makes of other properties."""
 
     name = MECHANISM
+    user: str | None = None
 
     def __init__(self, config: SecuritySettings, entry: JaasEntry) -> None:
         service = config.sasl_kerberos_service_name or entry.option("serviceName")

@@ -44,6 +44,7 @@ class OAuthBearerClient:
     """
 
     name = MECHANISM
+    user: str | None = None
 
     def __init__(self, token: Callable[[], Secret], extensions: Mapping[str, str]) -> None:
         for name, value in extensions.items():

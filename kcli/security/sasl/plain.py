@@ -24,6 +24,7 @@ class PlainClient:
 
     def __init__(self, login: JaasEntry) -> None:
         user, password = login.required("username"), login.required("password")
+        self.user: str | None = user
         self._message = f"\0{user}\0{password}".encode()
 
     def start(self, host: str) -> ClientExchange:

@@ -85,6 +85,7 @@ class ScramClient:
     def __init__(self, name: str, login: JaasEntry) -> None:
         self.name = name
         self._hash = HASHES[name]
+        self.user: str | None = login.required("username")
         self._user = login.required("username").replace("=", "=3D").replace(",", "=2C")
         self._password = login.required("password").encode()
         self._extension = f",{_TOKEN_EXTENSION}" if (login.option("tokenauth") or "").lower() == "true" else ""
