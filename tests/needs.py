@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from typing import NoReturn
 
@@ -16,3 +17,9 @@ def skip_or_fail(reason: str) -> NoReturn:
     if os.environ.get("CI", "").lower() in ("true", "1"):
         pytest.fail(f"{reason}; with CI=true this is a failure", pytrace=False)
     pytest.skip(reason)
+
+
+def needs_cryptography() -> None:
+    """Skip the test, or fail it with CI=true, without the package `cryptography`."""
+    if importlib.util.find_spec("cryptography") is None:
+        skip_or_fail("no package cryptography; install kcli-kafka[tls]")
