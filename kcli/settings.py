@@ -32,7 +32,7 @@ Value: TypeAlias = str | int | bool | float | Secret | Iterable[str]
 
 _BITS = {"Short": 16, "Int": 32, "Long": 64}
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
-_NUMBER_OR_WORD = re.compile(r"[+-]?[0-9][0-9._]*[A-Za-z]{0,4}\Z|[A-Za-z]{0,10}\Z")
+_NUMBER_OR_WORD = re.compile(r"[+-]?[0-9][0-9._]*([A-Za-z]{0,4}|[eE][+-]?[0-9]+)\Z|[A-Za-z]{0,10}\Z")
 _SECRET = ("password", "passphrase", "jaas", "secret", "token", "credential", "keystore.key", ".pem")
 S = TypeVar("S", bound="Settings")
 
@@ -111,7 +111,7 @@ class Setting:
         number = _float(text) if self.kind == "Double" else _integer(text)
         low, high = self._bounds()
         if number is None or not low <= number <= high or number in self.excluded:
-            raise invalid_value(self.name, text, self._numbers_allowed(), is_shown=bool(_NUMBER_OR_WORD.match(text)))
+            raise invalid_number(self.name, text, self._numbers_allowed())
         return number
 
     def _bounds(self) -> tuple[float, float]:
@@ -140,14 +140,22 @@ def setting(default: Any, doc: str = "", **definition: Any) -> Any:
     return Setting(default, doc, **definition)
 
 
-def invalid_value(name: str, text: str, allowed: str, *, is_shown: bool = True) -> ConfigError:
+def invalid_value(name: str, text: str, allowed: str) -> ConfigError:
     """The error for the value of a setting, in the one form that all settings share.
 
-    A value that may contain a password is not shown: with an equals sign, because the next property is part of a value
-    if a line break is lacking in a file, and with `is_shown` False, for a text that was meant for another setting.
+    A value with an equals sign is not shown: if a line break is lacking in a file, the next property with its password
+    is part of the value.
     """
-    shown = repr(text) if is_shown and "=" not in text else "the value"
+    shown = "the value" if "=" in text else repr(text)
     return ConfigError(f"{name}: {shown} is not valid; use {allowed}")
+
+
+def invalid_number(name: str, text: str, allowed: str) -> ConfigError:
+    """The error for a text that is not an allowed number.
+
+    A text that does not resemble a number is not shown: it may have been meant for another setting, such as a password.
+    """
+    return invalid_value(name, text if _NUMBER_OR_WORD.match(text) else "=", allowed)
 
 
 def format_value(value: Any) -> str:

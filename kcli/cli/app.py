@@ -72,11 +72,16 @@ def report(env: Environment, error: BaseException, *, verbose: bool = False) -> 
     expected = isinstance(error, KcliError | OSError)
     text = _one_line(_message(error)) or type(error).__name__
     env.report(f"kcli: {text}" if expected else f"kcli: internal error: {type(error).__name__}: {text}")
-    cause = error.__cause__ or error.__context__
+    cause = _cause(error)
     while verbose and cause is not None:
         env.report(f"kcli:   because: {type(cause).__name__}: {_one_line(str(cause))}")
-        cause = cause.__cause__ or cause.__context__
+        cause = _cause(cause)
     return exit_status.status_of(error)
+
+
+def _cause(error: BaseException) -> BaseException | None:
+    """Return the error that caused this one. `raise ... from None` hides it, because its text may have a password."""
+    return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 def _message(error: BaseException) -> str:

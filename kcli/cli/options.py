@@ -15,6 +15,7 @@ The current profile is the default cluster: its properties apply only if nothing
 """
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -22,6 +23,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar, cast
 
 from kcli.cli.environment import Environment
 from kcli.cli.parser import Option
+from kcli.cli.property_sources import (
+    canonical,
+    client_properties,
+    complete_properties,
+    read_properties,
+    warn_of_secrets,
+)
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -60,6 +68,8 @@ class Common:
         self.env = env
         self.given = {name: value for layer in layers for name, value in layer.properties.items()}
         self.sources = {name: layer.source for layer in layers for name in layer.properties}
+        self._of_file = {name for layer in layers if layer.is_file for name in layer.properties}
+        self._of_file -= {name for layer in layers if not layer.is_file for name in layer.properties}
         self.timeout_ms = _timeout_ms(self.given)
         self.output = output
         self.output_option = output_option
@@ -72,13 +82,15 @@ class Common:
 
     @cached_property
     def properties(self) -> dict[str, str]:
-        """Kafka's properties, ready for a configuration. The password command of the profile is run for them once."""
-        profile = self.profile.applied
-        if profile is None or not profile.password_command:
-            return self.given
-        from kcli.cli.profile.effects import add_password
+        """Kafka's properties, ready for a configuration. Passwords are taken from their sources, once: the password
+        command of the profile, a prompt, files and variables.
+        """
+        profile, fetched = self.profile.applied, {}
+        if profile is not None and profile.password_command:
+            from kcli.cli.profile.effects import add_password
 
-        return add_password(profile, self.given)
+            fetched = dict(add_password(profile, self.given).items() - self.given.items())
+        return complete_properties(self.env, self.given, self._of_file, fetched)
 
     def before_change(self, change: str) -> None:
         """Refuse a change of the cluster if the profile is for reading only; otherwise report the profile and the
@@ -113,7 +125,7 @@ class Common:
             raise ConfigError(f"{option}{colon}{rest}") from error.__cause__
         for key in sorted(set(config.unknown) - self._warned):
             self._warned.add(key)
-            self._warn(key)
+            self._warn(key, self.properties.get(key, ""))
         self._check_effect(config)
         return config
 
@@ -129,7 +141,10 @@ class Common:
         no_effect = config.no_effect
         for key in no_effect.keys() & set(self.on_purpose):
             from kcli.client.config import without_effect
+            from kcli.client.librdkafka import TUNING
 
+            if key in TUNING:
+                continue
             raise without_effect(f"-X {key}", no_effect[key])
         if self.properties.get("allow.auto.create.topics") == "true":
             no_effect["allow.auto.create.topics"] = "kcli creates no topic by reading it"
@@ -137,10 +152,18 @@ class Common:
             self._warned.update(names)
             self.env.report(f"kcli: note: without effect in kcli: {', '.join(names)}")
 
-    def _warn(self, key: str) -> None:
+    def _warn(self, key: str, value: str) -> None:
         from kcli.client.config import nearest_name
 
         near = nearest_name(key)
+        is_name = value and re.fullmatch(r"[a-z][a-z0-9]*([._-][a-z0-9]+)+", key)
+        if near is None and key not in self.on_purpose and not is_name:
+            # A line of a value that was not continued, such as a private key or a JAAS text.
+            if "" not in self._warned:
+                self._warned.add("")
+                what = "a line that is not a property (not shown: it may contain a password) is ignored"
+                self.env.report(f"kcli: warning: {what}; check for a missing backslash at the end of the line before")
+            return
         hint = f"; did you mean {near}?" if near else ""
         self.env.report(f"kcli: warning: unknown property {key} is ignored{hint}")
 
@@ -176,10 +199,11 @@ class Common:
 
 
 class Layer(NamedTuple):
-    """Properties of one source; `source` names it for the user."""
+    """Properties of one source; `source` names it for the user, and `is_file` is true for a properties file."""
 
     source: str
     properties: dict[str, str]
+    is_file: bool = False
 
 
 class ChosenProfile(NamedTuple):
@@ -240,7 +264,8 @@ def common_options(
 ) -> Common:
     """Merge the options with files and environment variables. `ConfigError` for a malformed value."""
     environ = env.environ
-    on_purpose = key_values("-X", property or [])
+    on_purpose = client_properties("-X", property or [])
+    warn_of_secrets(env, on_purpose)
     options = [
         Layer("--bootstrap-server", {} if bootstrap_server is None else {"bootstrap.servers": bootstrap_server}),
         Layer("--timeout", {} if timeout is None else {_TIMEOUT: _seconds_as_ms("--timeout", timeout)}),
@@ -249,7 +274,7 @@ def common_options(
     variables = [
         Layer("KCLI_BOOTSTRAP_SERVER", _present("bootstrap.servers", environ.get("KCLI_BOOTSTRAP_SERVER"))),
         Layer("KCLI_TIMEOUT", _present(_TIMEOUT, _variable_as_ms(environ.get("KCLI_TIMEOUT")))),
-        Layer("KCLI_PROPERTY", key_values("KCLI_PROPERTY", environ.get("KCLI_PROPERTY", "").splitlines())),
+        Layer("KCLI_PROPERTY", client_properties("KCLI_PROPERTY", environ.get("KCLI_PROPERTY", "").splitlines())),
     ]
     file = command_config or environ.get("KCLI_COMMAND_CONFIG")
     names_cluster = file or any("bootstrap.servers" in layer.properties for layer in (*options, *variables))
@@ -258,9 +283,9 @@ def common_options(
     if chosen.applied is not None:
         file = file or chosen.applied.command_config
     if file:
-        layers.append(Layer(file, read_properties(file)))
+        layers.append(Layer(file, read_properties(file, env), is_file=True))
     if chosen.applied is not None:
-        layers.append(Layer(f"profile {chosen.applied.name}", chosen.applied.properties))
+        layers.append(Layer(f"profile {chosen.applied.name}", canonical(chosen.applied.properties)))
     layers += variables + options
     form = _output("--output", output)
     default = _output("KCLI_OUTPUT", environ.get("KCLI_OUTPUT"))
@@ -313,36 +338,6 @@ _OPTION_OF = {
 }
 
 
-def key_values(where: str, texts: Iterable[str]) -> dict[str, str]:
-    """Return texts `key=value` as a dict; the last value of a key wins.
-
-    `ConfigError` for a malformed text; `where` is the option or variable it comes from.
-    """
-    pairs = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not text.strip():
-            continue
-        if not equals or not key.strip():
-            raise ConfigError(f"{where}: '{text}' is not valid; write key=value")
-        pairs[key.strip()] = value.strip()
-    return pairs
-
-
-def read_properties(path: str | None) -> dict[str, str]:
-    """Return the properties in a file; none without a path. `ConfigError` for a file that cannot be read."""
-    if not path:
-        return {}
-    from kcli.client.properties import load_properties
-
-    try:
-        with open(path, encoding="utf-8-sig") as file:  # some editors write a byte order mark
-            return load_properties(file.read())
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not a text file"
-        raise ConfigError(f"cannot read properties file {path}: {reason}") from error
-
-
 def _seconds_as_ms(where: str, value: str | float) -> str:
     try:
         ms = float(value) * 1000
@@ -359,9 +354,9 @@ def _timeout_ms(properties: dict[str, str]) -> float:
     try:
         return float(int(text))
     except (ValueError, OverflowError):
-        raise ConfigError(
-            f"{_TIMEOUT}: '{text}' is not valid; use a whole number of milliseconds, such as 30000"
-        ) from None
+        from kcli.settings import invalid_number
+
+        raise invalid_number(_TIMEOUT, text, "a whole number of milliseconds, such as 30000") from None
 
 
 def _output(where: str, value: str | None) -> str | None:

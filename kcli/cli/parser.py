@@ -65,6 +65,8 @@ def _usage_message(error: Any) -> str:
     message: str = error.format_message().rstrip(".")
     for pattern, replacement in _REWORDED:
         message = re.sub(pattern, replacement, message)
+    if message.startswith("unexpected argument: ") and "=" in message:
+        message = "unexpected argument (not shown: it may contain a password); write properties as -X key=value"
     message, _, similar = message.partition(" (Possible options: ")
     names = [name for name in similar.rstrip(")").split(", ") if name not in ("", "--help")]
     hint = _output_hint(error, message) or (f"did you mean {' or '.join(names)}?" if names else "")

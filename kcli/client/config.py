@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 from kcli.client import librdkafka
 from kcli.client.login import LoginSettings
 from kcli.errors import ConfigError
-from kcli.settings import Boolean, Int, List, Long, String, Value, invalid_value, setting
+from kcli.settings import Boolean, Int, List, Long, String, Value, invalid_value, is_secret, setting
 from kcli.text import closest_name
 
 C = TypeVar("C", bound="ClientConfig")
@@ -413,6 +413,14 @@ _KNOWN_ELSEWHERE = {
 
 def _known_names() -> set[str]:
     return {*ConsumerConfig.SETTINGS, *ProducerConfig.SETTINGS, *librdkafka.KAFKA_NAMES, *_KNOWN_ELSEWHERE}
+
+
+def is_secret_property(name: str) -> bool:
+    """Return whether the value of a property of any client must not be shown."""
+    for cls in (ConsumerConfig, ProducerConfig):
+        if name in cls.SETTINGS:
+            return cls.is_secret(name)
+    return is_secret(name)
 
 
 def nearest_name(name: str) -> str | None:

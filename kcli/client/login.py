@@ -180,7 +180,7 @@ class LoginSettings(SecuritySettings):
         return format_jaas(_MODULES[self.sasl_mechanism], dict(options))
 
     def _check_one_login(self) -> None:
-        for name in _LOGIN_PROPERTIES:
+        for name in LOGIN_PROPERTIES:
             if self.given.get(name):
                 raise ConfigError(f"sasl.jaas.config and {name} are two logins; remove one of them")
 
@@ -198,7 +198,8 @@ class LoginSettings(SecuritySettings):
         )
 
 
-_LOGIN_PROPERTIES = (
+#: Properties that give a login without a JAAS text.
+LOGIN_PROPERTIES = (
     "sasl.username",
     "sasl.password",
     "sasl.kerberos.keytab",

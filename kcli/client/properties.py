@@ -17,17 +17,18 @@ _BLANKS = " \t\f"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def load_properties(source: bytes | str) -> dict[str, str]:
+def load_properties(source: bytes | str, *, kcat: bool = True) -> dict[str, str]:
     """Return the properties in the bytes or the text of a file; a later one replaces an earlier one.
 
-    Raise ConfigError for a malformed \\u escape, and for malformed UTF-8 after a byte order mark.
+    With `kcat` False, properties of librdkafka are read as Java reads all others. Raise ConfigError for a malformed \\u
+    escape, and for malformed UTF-8 after a byte order mark.
     """
     text = source if isinstance(source, str) else _decoded(source)
     is_latin = isinstance(source, bytes) and not source.startswith(_BYTE_ORDER_MARK)
     properties = {}
-    for number, line in _logical_lines(text):
+    for number, line in _logical_lines(text, kcat=kcat):
         name, value = _split(line)
-        if _is_literal(name):
+        if kcat and _is_literal(name):
             properties[name] = _in_utf8(value.strip()) if is_latin else value.strip()
         else:
             properties[_unescape(name, number)] = _unescape(value, number)
@@ -66,7 +67,7 @@ def _is_literal(name: str) -> bool:
     return name in KAFKA_NAMES or name in OWN_NAMES
 
 
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+def _logical_lines(text: str, *, kcat: bool = True) -> Iterator[tuple[int, str]]:
     """The lines without comments and blank lines, with their numbers.
 
     A line that ends in a backslash is joined with the next.
@@ -78,7 +79,8 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             start = number
             if line[:1] in ("", "#", "!"):
                 continue
-        if _ends_in_escape(line) and not (not pending and _is_literal(_split(line)[0])):
+        is_literal = kcat and not pending and _is_literal(_split(line)[0])
+        if _ends_in_escape(line) and not is_literal:
             pending += line[:-1]
             continue
         yield start, pending + line

@@ -73,6 +73,20 @@ def parse_jaas(text: str) -> JaasEntry:
     return entry
 
 
+def login_section(text: str, name: str) -> str | None:
+    """Return the entries of a section `name { ... };` of a login file of Java; None if the file has no such section."""
+    before, start = "", -1
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup in ("blank", "comment"):
+            continue
+        if match["other"] == "{" and before == name:
+            start = match.end()
+        elif match["other"] == "}" and start >= 0:
+            return text[start : match.start()]
+        before = match["word"] or match["text"] or ""
+    return None
+
+
 def format_jaas(module: str, options: dict[str, str]) -> Secret:
     """Return the text that `parse_jaas` and Java read as this module with these options."""
     listed = "".join(f' {name}="{_quote(value)}"' for name, value in options.items())

@@ -79,7 +79,10 @@ def test_a_mistyped_command_gets_one_line_and_a_suggestion(line: str, suggestion
         ("topic list --timeout soon", "--timeout: 'soon' is not a number"),
         ("topic list --timeout -3", "--timeout: '-3' is not valid; use a number of seconds above 0"),
         ("topic list --output yaml", "--output: 'yaml' is not valid; use table, json, jsonl, csv or tsv"),
-        ("topic list -X fetch.min.bytes", "-X: 'fetch.min.bytes' is not valid; write key=value"),
+        (
+            "topic list -X fetch.min.bytes",
+            "-X: value 1 is not valid; write key=value (it is not shown: it may contain a password)",
+        ),
         ("topic list --command-config /nowhere", "cannot read properties file /nowhere: No such file"),
         ("topic list extra", "unexpected argument: extra"),
         ("topic create t -p 2147483648", "--partitions: 2147483648 is out of range; use 1 to 2147483647"),

@@ -81,7 +81,7 @@ def test_a_value_may_contain_equals_signs_and_spaces() -> None:
         ({"KCLI_TIMEOUT": "soon"}, "KCLI_TIMEOUT: 'soon' is not valid; use a number of seconds above 0"),
         ({"KCLI_TIMEOUT": "nan"}, "KCLI_TIMEOUT: 'nan' is not valid"),
         ({"KCLI_OUTPUT": "xml"}, "KCLI_OUTPUT: 'xml' is not valid; use table, json"),
-        ({"KCLI_PROPERTY": "nonsense"}, "KCLI_PROPERTY: 'nonsense' is not valid; write key=value"),
+        ({"KCLI_PROPERTY": "nonsense"}, "KCLI_PROPERTY: value 1 is not valid; write key=value"),
         ({"KCLI_COMMAND_CONFIG": "/nowhere"}, "cannot read properties file /nowhere"),
     ],
 )

@@ -3,7 +3,8 @@
 import pytest
 
 from kcli.errors import ConfigError
-from kcli.security.jaas import format_jaas, parse_jaas
+from kcli.secret import Secret
+from kcli.security.jaas import JaasEntry, format_jaas, login_section, parse_jaas
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
@@ -125,3 +126,22 @@ def test_formatted_text_parses_to_the_same_values(value: str):
         "username": "u",
         "password": value,
     }
+
+
+def test_a_section_of_a_login_file_is_found_by_its_name() -> None:
+    text = """
+    // KafkaClient { a.Commented required; };
+    KafkaServer { a.B required password="} KafkaClient {"; };
+    KafkaClient {
+      a.Plain required  /* } */
+      username="alice" password="a}b";
+    };
+    Client { a.C required; };
+    """
+    section = login_section(text, "KafkaClient")
+    assert section is not None
+    assert parse_jaas(section) == JaasEntry(
+        "a.Plain", "required", {"username": Secret("alice"), "password": Secret("a}b")}
+    )
+    assert login_section(text, "Other") is None
+    assert login_section("KafkaClient { a.Plain required;", "KafkaClient") is None

@@ -57,7 +57,7 @@ def run(
     cleanly. If the data directory fails, or if another broker uses it, the exit status is 1.
     """
     from kcli.cli.environment import StopSignals
-    from kcli.cli.options import key_values
+    from kcli.cli.property_sources import key_values
 
     topics = [_topic(text) for text in topic or []]
     given = key_values("-c", config or [])

@@ -99,7 +99,7 @@ def parse_sources(
 
     ConfigError if both are the same topic. Offsets given as JSON are limited to the topics of each source.
     """
-    from kcli.cli.options import read_properties
+    from kcli.cli.property_sources import read_properties
     from kcli.cli.spark.options import read_topics
     from kcli.spark.options import parse_options
 

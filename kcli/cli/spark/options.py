@@ -15,8 +15,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kcli.cli.environment import Environment
-from kcli.cli.options import OUTPUTS, Common, key_values
+from kcli.cli.options import OUTPUTS, Common
 from kcli.cli.parser import Argument, Option
+from kcli.cli.property_sources import key_values
 from kcli.cli.spark.files import check_file
 from kcli.errors import ConfigError
 from kcli.text import TIME, is_topic_name, parse_time, parse_topics

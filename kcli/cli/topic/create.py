@@ -5,8 +5,9 @@ from typing import Annotated
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common, key_values
+from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
+from kcli.cli.property_sources import key_values
 
 COLUMNS = ["topic", "status", "partitions", "replication", "topic_id"]
 
