@@ -42,13 +42,13 @@ def openssl_ciphers(names: Iterable[str]) -> CipherSuites:
 
 
 def openssl_name(name: str) -> str:
-    """Return OpenSSL's name of a suite of TLS 1.2. ConfigError for a name that is not in IANA's form."""
+    """Return OpenSSL's name of a suite of TLS 1.2 with certificates. ConfigError for a name that is not IANA's."""
     exchange, separator, cipher = name[4:].partition("_WITH_")
-    if not separator or not re.fullmatch(r"[A-Z0-9_]+", name):
+    if not separator or not re.fullmatch("[A-Z0-9_]+", name):
         raise ConfigError(f"ssl.cipher.suites: {name!r} is not the name of a cipher suite")
     cipher = re.sub(r"\b(AES|CAMELLIA|ARIA)_(128|256)", r"\1\2", cipher)
     cipher = cipher.replace("3DES_EDE_CBC", "DES_CBC3").replace("CCM_8", "CCM8")
-    cipher = re.sub(r"^(AES|SEED|IDEA)(\d*)_CBC_", r"\1\2_", cipher)
+    cipher = re.sub(r"^(AES|CAMELLIA|SEED|IDEA)(\d*)_CBC_", r"\1\2_", cipher)
     cipher = cipher.replace("POLY1305_SHA256", "POLY1305")
-    prefix = {"RSA": "", "DH_anon": "ADH_"}.get(exchange, f"{exchange}_")
-    return f"{prefix}{cipher}".replace("_", "-")
+    prefix = "" if exchange == "RSA" else f"{exchange}_"
+    return f"{prefix}{cipher}".replace("_", "-").replace("ECDHE-RSA-ARIA", "ECDHE-ARIA")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kcli.errors import ConfigError
 from kcli.security.ciphers import openssl_ciphers
 from kcli.security.key_stores import KeyMaterial, load_key_store, load_trust_store
+from kcli.security.key_stores.pem import decrypted
 from kcli.security.settings import SecuritySettings
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -23,12 +24,15 @@ def client_context(config: SecuritySettings) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = bool(config.ssl_endpoint_identification_algorithm)
+    if not config.enable_ssl_certificate_verification:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     _set_protocol(context, config)
     trusted = load_trust_store(config)
-    if trusted is None:
-        context.load_default_certs()
-    else:
+    if trusted is not None:
         _trust(context, trusted, config)
+    elif config.enable_ssl_certificate_verification:
+        context.load_default_certs()
     key_store = load_key_store(config)
     if key_store is not None:
         _load_key(context, key_store)
@@ -88,27 +92,37 @@ def _trust(context: ssl.SSLContext, certificates: str, config: SecuritySettings)
 
 def _load_key(context: ssl.SSLContext, store: KeyMaterial) -> None:
     asked = False
+    key = store.private_key_pem.reveal()
 
     def password() -> bytes:  # without a function, OpenSSL would prompt on the terminal
         nonlocal asked
         asked = True
         return store.key_password.reveal().encode() if store.key_password else b""
 
-    key = store.private_key_pem.reveal() if store.private_key_pem else ""
     try:
-        with _readable(store.certificates_pem) as certificates_path, _readable(key) as key_path:
-            context.load_cert_chain(certificates_path, key_path, password)
-    except (ssl.SSLError, ValueError, OSError) as error:
-        raise ConfigError(_key_problem(error, asked, has_password=store.key_password is not None)) from None
+        _load_chain(context, store.certificates_pem, key, password)
+    except (ssl.SSLError, ValueError) as error:
+        if not asked:
+            raise ConfigError(_key_problem(error)) from None
+        if not store.key_password:
+            raise ConfigError("ssl.key.password is missing: the private key is encrypted") from None
+        # Some old forms of encryption are only in a part of OpenSSL that is not loaded.
+        try:
+            _load_chain(context, store.certificates_pem, decrypted(key, store.key_password), password)
+        except (ssl.SSLError, ValueError) as second:
+            raise ConfigError(_key_problem(second)) from None
 
 
-def _key_problem(error: Exception, asked: bool, *, has_password: bool) -> str:
+def _load_chain(context: ssl.SSLContext, certificates: str, key: str, password: Callable[[], bytes]) -> None:
+    with _readable(certificates) as certificates_path, _readable(key) as key_path:
+        context.load_cert_chain(certificates_path, key_path, password)
+
+
+def _key_problem(error: Exception) -> str:
     if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
-        return "ssl.keystore: the private key does not belong to the first certificate; put the own certificate first"
-    if asked and not has_password:
-        return "ssl.key.password is missing: the private key is encrypted"
-    if asked:
-        return "ssl.key.password is wrong, or OpenSSL does not know the encryption of the private key"
+        return "ssl.keystore: the private key does not belong to the first certificate; put its own certificate first"
+    if getattr(error, "reason", "") in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK"):
+        return "ssl.keystore: the certificate has a key or a signature that is too weak for this system's OpenSSL"
     return "ssl.keystore: the private key or its certificate is damaged, or of a kind that OpenSSL does not know"
 
 

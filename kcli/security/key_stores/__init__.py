@@ -18,6 +18,9 @@ from kcli.secret import Secret
 from kcli.security.key_stores import pem
 from kcli.security.settings import SecuritySettings
 
+# The properties of Java with a PEM text, and of librdkafka with a file.
+_KEY = "ssl.keystore.key", "ssl.key.location"
+_CHAIN = "ssl.keystore.certificate.chain", "ssl.certificate.location"
 _JKS, _JCEKS, _SEQUENCE = b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"\x30"
 
 
@@ -27,17 +30,18 @@ class KeyMaterial(NamedTuple):
     `key_password` decrypts the key, if the PEM text holds an encrypted one.
     """
 
-    private_key_pem: Secret | None
+    private_key_pem: Secret
     certificates_pem: str
     key_password: Secret | None = None
 
 
 def load_key_store(config: SecuritySettings) -> KeyMaterial | None:
     """Return the own key and certificates; None if none are configured. Raise ConfigError, which names a property."""
-    if config.ssl_keystore_key is not None or config.ssl_keystore_certificate_chain is not None:
-        return _inline_key(config)
+    separate = [name for name in (*_KEY, *_CHAIN) if config.value(name) is not None]
     if config.ssl_keystore_location is None:
-        return None
+        return _separate_texts(config) if separate else None
+    if separate:
+        raise ConfigError(f"set ssl.keystore.location or {separate[0]}, not both")
     where = f"ssl.keystore.location: {config.ssl_keystore_location!r}"
     data = _read(config.ssl_keystore_location, where)
     if data.startswith((_JKS, _JCEKS)):
@@ -48,14 +52,7 @@ def load_key_store(config: SecuritySettings) -> KeyMaterial | None:
         from kcli.security.key_stores import pkcs12
 
         return KeyMaterial(*pkcs12.read_key(data, config.ssl_keystore_password, where))
-    text = _text(data, where)
-    key = pem.private_key(text)
-    if key is None:
-        raise ConfigError(f"{where} has no private key; a PEM key store holds the key and its certificates")
-    certificates = pem.certificates(text)
-    if not certificates:
-        raise ConfigError(f"{where} has no certificate; a PEM key store holds the key and its certificates")
-    return KeyMaterial(Secret(key), certificates, config.ssl_key_password or config.ssl_keystore_password)
+    return _key_material(text := _text(data, where), where, text, where, config)
 
 
 def load_trust_store(config: SecuritySettings) -> str | None:
@@ -63,8 +60,8 @@ def load_trust_store(config: SecuritySettings) -> str | None:
     if config.ssl_truststore_certificates is not None:
         if config.ssl_truststore_location is not None:
             raise ConfigError("set ssl.truststore.location or ssl.truststore.certificates, not both")
-        where = "ssl.truststore.certificates"
-        return _not_empty(pem.certificates(pem.with_newlines(config.ssl_truststore_certificates.reveal())), where)
+        text = pem.with_newlines(config.ssl_truststore_certificates.reveal())
+        return _not_empty(pem.certificates(text), "ssl.truststore.certificates", "trusted certificate")
     if config.ssl_truststore_location is None:
         return None
     where = f"ssl.truststore.location: {config.ssl_truststore_location!r}"
@@ -73,24 +70,38 @@ def load_trust_store(config: SecuritySettings) -> str | None:
     if data.startswith((_JKS, _JCEKS)):
         from kcli.security.key_stores import jks
 
-        return _not_empty(jks.read_certificates(data, password, where), where)
-    if data.startswith(_SEQUENCE):
+        certificates = jks.read_certificates(data, password, where)
+    elif data.startswith(_SEQUENCE):
         from kcli.security.key_stores import pkcs12
 
-        return _not_empty(pkcs12.read_certificates(data, password, where), where)
-    return _not_empty(pem.certificates(_text(data, where)), where)
+        certificates = pkcs12.read_certificates(data, password, where)
+    else:
+        certificates = pem.certificates(_text(data, where))
+    return _not_empty(certificates, where, "trusted certificate")
 
 
-def _inline_key(config: SecuritySettings) -> KeyMaterial:
-    if config.ssl_keystore_location is not None:
-        raise ConfigError("set ssl.keystore.location or ssl.keystore.key, not both")
-    if config.ssl_keystore_key is None or config.ssl_keystore_certificate_chain is None:
-        raise ConfigError("set both ssl.keystore.key and ssl.keystore.certificate.chain")
-    key = pem.private_key(pem.with_newlines(config.ssl_keystore_key.reveal()))
-    if key is None:
-        raise ConfigError("ssl.keystore.key has no private key in PEM format")
-    chain = pem.certificates(pem.with_newlines(config.ssl_keystore_certificate_chain.reveal()))
-    return KeyMaterial(Secret(key), _not_empty(chain, "ssl.keystore.certificate.chain"), config.ssl_key_password)
+def _separate_texts(config: SecuritySettings) -> KeyMaterial:
+    key, key_where = _separate_text(config, *_KEY)
+    chain, chain_where = _separate_text(config, *_CHAIN)
+    return _key_material(key, key_where, chain, chain_where, config)
+
+
+def _separate_text(config: SecuritySettings, inline: str, location: str) -> tuple[str, str]:
+    """Return the PEM text of one of these two properties, and the beginning of errors about it."""
+    text, path = config.value(inline), config.value(location)
+    if text is not None:
+        return pem.with_newlines(text.reveal()), inline
+    if path is None:
+        raise ConfigError(f"{inline} (or {location}) is missing; set the key and its certificates")
+    where = f"{location}: {path!r}"
+    return _text(_read(path, where), where), where
+
+
+def _key_material(key: str, key_where: str, chain: str, chain_where: str, config: SecuritySettings) -> KeyMaterial:
+    """Return key and certificates from PEM texts, which may be the same text."""
+    private_key = _not_empty(pem.private_key(key) or "", key_where, "private key")
+    certificates = _not_empty(pem.certificates(chain), chain_where, "certificate of the private key")
+    return KeyMaterial(Secret(private_key), certificates, config.ssl_key_password or config.ssl_keystore_password)
 
 
 def _read(path: str, where: str) -> bytes:
@@ -107,7 +118,7 @@ def _text(data: bytes, where: str) -> str:
     return data.decode("latin-1")  # comments between the blocks may have any encoding
 
 
-def _not_empty(certificates: str, where: str) -> str:
-    if not certificates:
-        raise ConfigError(f"{where} has no trusted certificate")
-    return certificates
+def _not_empty(text: str, where: str, noun: str) -> str:
+    if not text:
+        raise ConfigError(f"{where} has no {noun}")
+    return text

@@ -40,9 +40,8 @@ def read_key(data: bytes, password: Secret | None, key_password: Secret | None, 
 
 
 def read_certificates(data: bytes, password: Secret | None, where: str) -> str:
-    """Return the trusted certificates as PEM text. `where` begins the errors: the property and the file."""
-    entries = _entries(data, password, where)
-    return "".join(_pem(entry.certificates) for entry in entries if entry.key is None)
+    """Return the trusted certificates as PEM text, with the own ones of keys, as Java does. `where` begins errors."""
+    return "".join(_pem(entry.certificates[:1]) for entry in _entries(data, password, where))
 
 
 def _entries(data: bytes, password: Secret | None, where: str) -> list[_Entry]:

@@ -6,8 +6,11 @@ import base64
 import re
 import textwrap
 
+from kcli.errors import ConfigError
+from kcli.secret import Secret
+
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
-_CERTIFICATES = ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")
+_CERTIFICATES = ("CERTIFICATE", "X509 CERTIFICATE")
 
 
 def certificates(text: str) -> str:
@@ -27,6 +30,28 @@ def with_newlines(text: str) -> str:
     """Return the text with newlines where a property file lost them: a literal `\\n`, or blanks, in place of each."""
     text = text.replace("\\r", "").replace("\\n", "\n")
     return _BLOCK.sub(_rewrap, text)
+
+
+def decrypted(key: str, password: Secret) -> str:
+    """Return an encrypted private key as plain PEM text, by the package `cryptography`. Raise ConfigError."""
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.serialization import (
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+            load_pem_private_key,
+        )
+    except ImportError:
+        raise ConfigError(
+            "ssl.key.password is wrong, or the encryption of the private key is an old one; to read such a key, install"
+            " the package cryptography: pip install 'kcli-kafka[tls]'"
+        ) from None
+    try:
+        loaded = load_pem_private_key(key.encode(), password.reveal().encode())
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ConfigError("ssl.key.password is wrong, or the private key is damaged") from None
+    return loaded.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def encode(label: str, der: bytes) -> str:
