@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +13,8 @@ from kcli.errors import KcliError
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
+    from kcli.broker.security.authorizer import AclBinding
+    from kcli.broker.security.ready_made import ReadyMade
 
 T = TypeVar("T")
 
@@ -26,14 +28,32 @@ class EmbeddedBroker:
     `data_dir` the data are in a temporary directory, which `close` removes. The port is chosen by the kernel unless
     `port` is given, and remains the same across restarts. Use it in a `with` statement, or call `start` and `close`.
 
+    `EmbeddedBroker(security="SASL_SSL", users={"alice": "secret"})` makes a secured listener with certificates of its
+    own (SSL, SASL_PLAINTEXT or SASL_SSL; certificates need the extra `kcli[tls]`); `client_properties` returns the
+    configuration of a client. With `acls` (see `kcli.broker.security.acl_rules`) requests are authorized; admin,
+    if it is a user, may do everything.
+
     All methods may be called from any thread except the broker's own.
     """
 
-    def __init__(self, data_dir: str | Path | None = None, *, port: int = 0, **settings: Any) -> None:
+    def __init__(
+        self,
+        data_dir: str | Path | None = None,
+        *,
+        port: int = 0,
+        security: str = "PLAINTEXT",
+        users: Mapping[str, str] | None = None,
+        acls: Iterable[AclBinding] | None = None,
+        **settings: Any,
+    ) -> None:
+        """`users` are passwords by name. ConfigError if they do not fit to the protocol in `security`."""
+        self._security = _ready_made(security, users)
         self._temporary = None if data_dir else tempfile.TemporaryDirectory(prefix="kcli-broker-")
         self.data_dir = Path(data_dir or self._temporary.name)  # type: ignore[union-attr]
         self._port = port
         self._settings = {name.replace("_", "."): _text(value) for name, value in settings.items()}
+        self._acls = None if acls is None else tuple(acls)
+        self._addresses: dict[str, str] = {}
         self._broker: Broker | None = None
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -68,6 +88,35 @@ class EmbeddedBroker:
 
     bootstrap_servers = address
 
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The address of each listener by its name, if the setting `listeners` names several."""
+        return dict(self._addresses)
+
+    def client_properties(
+        self, client: str = "kcli", user: str | None = None, mechanism: str | None = None
+    ) -> dict[str, str]:
+        """Return the configuration of a client, with address, certificates and credentials.
+
+        `client` is kcli, java or librdkafka (kcat, confluent-kafka). `user` is by default the first one of `users`.
+        `mechanism` is SCRAM-SHA-256 by default; also SCRAM-SHA-512, PLAIN and OAUTHBEARER, with an unsecured token.
+        ValueError for an unknown name.
+        """
+        if self._security is None:
+            return {"bootstrap.servers": self.address}
+        return self._security.client_properties(client, self.address, user, mechanism)
+
+    def write_client_properties(
+        self, path: str | Path, client: str = "kcli", user: str | None = None, mechanism: str | None = None
+    ) -> Path:
+        """Write the configuration of a client to a file that only its owner can read, and return its path."""
+        from kcli.broker.security.ready_made import properties_text
+
+        target = Path(path)
+        target.touch(mode=0o600)
+        target.write_text(properties_text(self.client_properties(client, user, mechanism)), "utf-8")
+        return target
+
     # ---- life cycle ----
 
     def start(self) -> None:
@@ -81,17 +130,32 @@ class EmbeddedBroker:
 
         if self.is_running:
             raise ValueError(f"{self!r} is already running")
-        own = {"log.dirs": str(self.data_dir), "listeners": f"PLAINTEXT://127.0.0.1:{self._port}"}
-        broker = Broker(BrokerConfig.from_properties({**self._settings, **own}))
+        broker = Broker(BrokerConfig.from_properties(self._properties()))
         broker.control = self._control
         broker.start()
         self._port = broker.port
+        self._addresses = {one.name: f"127.0.0.1:{one.port}" for one in broker.endpoints}
+        if self._acls is not None and broker.acls is not None:
+            broker.acls.add(self._acls)
         self._broker, self._failure = broker, None
         self._stopping.clear()
         is_polling = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(broker, is_polling), name="kcli-broker", daemon=True)
         self._thread.start()
         is_polling.wait()
+
+    def _properties(self) -> dict[str, str]:
+        """Return the broker's properties; after the first start with the ports that it has."""
+        protocol, own = "PLAINTEXT", {}
+        if self._security is not None:
+            protocol, own = self._security.protocol, self._security.broker_properties()
+        if self._acls is not None:
+            own["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+            own["super.users"] = "User:admin"
+        listeners = self._settings.get("listeners", f"{protocol}://127.0.0.1:{self._port}")
+        if "listeners" in self._settings and self._addresses:
+            listeners = ",".join(f"{name}://{address}" for name, address in self._addresses.items())
+        return {**own, **self._settings, "log.dirs": str(self.data_dir), "listeners": listeners}
 
     def _run(self, broker: Broker, is_polling: threading.Event) -> None:
         try:
@@ -186,6 +250,14 @@ class EmbeddedBroker:
 
     def _in_the_loop(self, fn: Callable[[], T]) -> T:
         return self.call(lambda _: fn()) if self.is_running else fn()
+
+
+def _ready_made(security: str, users: Mapping[str, str] | None) -> ReadyMade | None:
+    if security.upper() == "PLAINTEXT" and not users:
+        return None
+    from kcli.broker.security.ready_made import ReadyMade
+
+    return ReadyMade.checked(security, users)
 
 
 def _text(value: Any) -> str:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "kafka_broker(**settings): broker properties for the fixture kafka_broker, with underscores for dots"
+        "markers",
+        "kafka_broker(security=, users=, acls=, **settings): security and broker properties of the fixture "
+        "kafka_broker, with underscores for dots",
     )
 
 
@@ -28,7 +30,9 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
     Clients connect to `kafka_broker.address` (also `.bootstrap_servers`). Methods: `create_topic(name, partitions)`,
     `topics`, `restart()`, `kill()` and then `start()`, `intercept(api, hook)`; see
     `kcli.broker.embedded.EmbeddedBroker`. Groups form without the default delay of 3 s.
-    `@pytest.mark.kafka_broker(num_partitions=3)` sets broker properties.
+    `@pytest.mark.kafka_broker(num_partitions=3)` sets broker properties;
+    `@pytest.mark.kafka_broker(security="SASL_SSL", users={"alice": "secret"})` secures it, and
+    `kafka_broker.client_properties("librdkafka", user="alice")` returns the configuration of a client.
     """
     from kcli.broker.embedded import EmbeddedBroker
 

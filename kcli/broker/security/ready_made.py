@@ -1,0 +1,151 @@
+"""A secured listener without files to prepare: broker properties, and properties for each kind of client.
+
+The certificates are those of `own_certificates`; users and passwords are the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kcli.errors import ConfigError
+from kcli.security.jaas import format_jaas
+from kcli.security.settings import PROTOCOLS
+from kcli.text import format_alternatives
+
+CLIENTS = ("kcli", "java", "librdkafka")
+#: The mechanisms of a ready-made listener; clients get the first one by default.
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+
+_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+}
+_PRINCIPALS_BY_COMMON_NAME = r"RULE:^.*CN=((?:\\.|[^,\\])*).*$/$1/,DEFAULT"
+
+
+class ReadyMade(NamedTuple):
+    """A security protocol and the passwords of its users.
+
+    With SSL each user has a certificate, and clients without one are refused; with no users at all, clients need no
+    certificate. Passwords are then not used.
+    """
+
+    protocol: str
+    users: Mapping[str, str]
+
+    @classmethod
+    def checked(cls, protocol: str, users: Mapping[str, str] | None) -> ReadyMade:
+        """Return the protocol in capitals with its users. ConfigError if they are not valid."""
+        name = protocol.upper()
+        if name not in PROTOCOLS:
+            raise ConfigError(f"security: {protocol!r} is not valid; use {format_alternatives(PROTOCOLS)}")
+        if name.startswith("SASL") and not users:
+            raise ConfigError(f'security: {name} needs users; give their passwords, such as users={{"alice": "..."}}')
+        if name == "PLAINTEXT" and users:
+            raise ConfigError("security: PLAINTEXT has no users; choose another protocol")
+        return cls(name, dict(users or {}))
+
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def has_sasl(self) -> bool:
+        return self.protocol.startswith("SASL")
+
+    def broker_properties(self) -> dict[str, str]:
+        """Return the properties of the broker, without `listeners`."""
+        properties: dict[str, str] = {}
+        if self.has_tls:
+            from kcli.broker.security.own_certificates import authority, server_certificate
+
+            own = server_certificate()
+            properties |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.key": own.key_pem,
+                "ssl.keystore.certificate.chain": own.certificate_pem,
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.certificates": authority().certificate_pem,
+                "ssl.principal.mapping.rules": _PRINCIPALS_BY_COMMON_NAME,
+            }
+        if self.protocol == "SSL" and self.users:
+            properties["ssl.client.auth"] = "required"
+        if self.has_sasl:
+            properties["sasl.enabled.mechanisms"] = ",".join(MECHANISMS)
+            passwords = {f"user_{user}": password for user, password in self.users.items()}
+            for mechanism in MECHANISMS:
+                name = f"listener.name.{self.protocol.lower()}.{mechanism.lower()}.sasl.jaas.config"
+                options = {} if mechanism == "OAUTHBEARER" else passwords
+                properties[name] = format_jaas(_MODULES[mechanism], options).reveal()
+        return properties
+
+    def client_properties(
+        self, client: str, address: str, user: str | None = None, mechanism: str | None = None
+    ) -> dict[str, str]:
+        """Return the properties of a client: `kcli`, `java` or `librdkafka`. `user`: by default the first one.
+
+        ValueError for an unknown client, user or mechanism.
+        """
+        mechanism = mechanism or MECHANISMS[0]
+        for noun, value, known in (("client", client, CLIENTS), ("mechanism", mechanism, MECHANISMS)):
+            if value not in known:
+                raise ValueError(f"{value!r} is not a known {noun}; use {format_alternatives(known)}")
+        if user is not None and user not in self.users:
+            raise ValueError(f"{user!r} is not a user of this broker")
+        user = next(iter(self.users), None) if user is None else user
+        properties = {"bootstrap.servers": address, "security.protocol": self.protocol}
+        is_java = client != "librdkafka"
+        if self.has_tls:
+            properties |= self._tls_properties(is_java, user)
+        if self.has_sasl:
+            assert user is not None, "SASL has users"
+            make = _java_login if is_java else _librdkafka_login
+            properties |= make(mechanism, user, self.users[user])
+        return properties
+
+    def _tls_properties(self, is_java: bool, user: str | None) -> dict[str, str]:
+        from kcli.broker.security.own_certificates import authority, client_certificate
+
+        trusted = authority().certificate_pem
+        properties = (
+            {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": trusted}
+            if is_java
+            else {"ssl.ca.pem": trusted}
+        )
+        if self.protocol == "SSL" and user is not None:
+            own = client_certificate(user)
+            if is_java:
+                properties["ssl.keystore.type"] = "PEM"
+                properties["ssl.keystore.key"] = own.key_pem
+                properties["ssl.keystore.certificate.chain"] = own.certificate_pem
+            else:
+                properties["ssl.key.pem"] = own.key_pem
+                properties["ssl.certificate.pem"] = own.certificate_pem
+        return properties
+
+
+def _java_login(mechanism: str, user: str, password: str) -> dict[str, str]:
+    options = {"username": user, "password": password}
+    if mechanism == "OAUTHBEARER":
+        options = {"unsecuredLoginStringClaim_sub": user}
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": format_jaas(_MODULES[mechanism], options).reveal()}
+
+
+def _librdkafka_login(mechanism: str, user: str, password: str) -> dict[str, str]:
+    if mechanism == "OAUTHBEARER":
+        own = {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": f"principal={user}"}
+    else:
+        own = {"sasl.username": user, "sasl.password": password}
+    return {"sasl.mechanisms": mechanism, **own}
+
+
+def properties_text(properties: Mapping[str, str]) -> str:
+    """Return properties as the text of a file that Java, kcli and kcat read; line breaks in values become `\\n`."""
+    lines = []
+    for name, value in properties.items():
+        escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
+        lines.append(f"{name}={escaped}\n")
+    return "".join(lines)
