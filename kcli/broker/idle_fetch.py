@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kcli.broker.delayed import DelayedFetch
     from kcli.broker.partition import PartitionRead
     from kcli.broker.replica_manager import ReplicaManager
+    from kcli.broker.security.authorizer import AnyAuthorizer
     from kcli.protocol.wire import Message
 
 _INT32 = struct.Struct(">i")
@@ -38,11 +39,13 @@ class IdleFetch:
     """The latest Fetch of one connection. `resume` receives the next frame of that connection."""
 
     def __init__(
-        self, manager: ReplicaManager, fetch: DelayedFetch, request: FetchRequest, context: RequestContext,
-        asked: FetchContext, respond: Respond,
+        self, manager: ReplicaManager, authorizer: AnyAuthorizer, fetch: DelayedFetch, request: FetchRequest,
+        context: RequestContext, asked: FetchContext, respond: Respond,
     ) -> None:  # fmt: skip
         """`fetch` is complete and unchanged; `asked` are its partitions; `respond` makes a response from reads."""
         self._manager = manager
+        self._authorizer = authorizer
+        self._acls = authorizer.bindings
         self._fetch = fetch
         self._request = request
         self._context = context
@@ -128,7 +131,7 @@ class IdleFetch:
     def _is_idle(self) -> bool:
         """Return True if reading the partitions would return what it returned before."""
         manager = self._manager
-        if manager.log_manager.failed is not None:
+        if manager.log_manager.failed is not None or self._authorizer.bindings is not self._acls:
             return False
         for tp, partition, read in self._partitions:
             if partition is None or manager.partitions.get(tp) is not partition or not partition.is_leader:

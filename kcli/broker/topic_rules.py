@@ -13,7 +13,7 @@ from kcli.errors import BrokerError
 
 LONGEST_NAME = 249  # "-" and a partition number are added for the name of a directory
 MOST_PARTITIONS = 10_000  # of one topic
-_METADATA_LOG = "__cluster_metadata"
+METADATA_LOG = "__cluster_metadata"
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
@@ -44,7 +44,7 @@ def check_new_name(name: str, existing: Iterable[str]) -> None:
     Metric names replace '.' by '_', so such topics would share their metrics.
     """
     check_name(name)
-    if name == _METADATA_LOG:
+    if name == METADATA_LOG:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"The internal topic {name} cannot be created")
     metric_name = name.replace(".", "_")
     for existing_name in existing:

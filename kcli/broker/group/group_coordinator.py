@@ -42,10 +42,6 @@ FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
 
 CLASSIC = "classic"
 
-# READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS by their numbers in KIP-430: all operations on a group.
-_ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-_OPERATIONS_NOT_REQUESTED = -(2**31)
-
 
 class GroupCoordinator:
     """All groups by name. A method returns a response, or a pending one when the member has to wait for others."""
@@ -189,14 +185,13 @@ class GroupCoordinator:
 
     def describe_groups(self, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
         """Return state and members of the requested groups."""
-        operations = _ALL_OPERATIONS if request.include_authorized_operations else _OPERATIONS_NOT_REQUESTED
         described = []
         for group_id in request.groups:
             group = self._groups.get(group_id)
             if group is None:
-                described.append(_describe_unknown(group_id, context.api_version, operations))
+                described.append(_describe_unknown(group_id, context.api_version))
             else:
-                described.append(_describe(group, operations))
+                described.append(_describe(group))
         return DescribeGroupsResponse(groups=described)
 
     def list_groups(self, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
@@ -308,7 +303,7 @@ def _check_commit(group: ClassicGroup, generation_id: int, member_id: str, group
     return ErrorCode.ILLEGAL_GENERATION if generation_id != group.generation_id else COMMIT_ERRORS[group.state]
 
 
-def _describe(group: ClassicGroup, operations: int) -> DescribedGroup:
+def _describe(group: ClassicGroup) -> DescribedGroup:
     """Describe a group; protocol and subscriptions only when Stable, because they change until then."""
     is_stable = group.state is GroupState.STABLE
     return DescribedGroup(
@@ -327,11 +322,10 @@ def _describe(group: ClassicGroup, operations: int) -> DescribedGroup:
             )
             for m in group.members.values()
         ],
-        authorized_operations=operations,
     )
 
 
-def _describe_unknown(group_id: str, version: int, operations: int) -> DescribedGroup:
+def _describe_unknown(group_id: str, version: int) -> DescribedGroup:
     """Describe an unknown group as Dead; from v6 on with GROUP_ID_NOT_FOUND."""
     if version >= FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND:
         return DescribedGroup(
@@ -340,4 +334,4 @@ def _describe_unknown(group_id: str, version: int, operations: int) -> Described
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
             error_message=f"Group {group_id} not found.",
         )
-    return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value, authorized_operations=operations)
+    return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from kcli.broker.handlers.rights import cluster_denied
 from kcli.broker.request_context import CloseConnection, RequestContext
 from kcli.broker.security.authorizer import AclFilter
 from kcli.error_codes import ErrorCode
@@ -28,11 +29,6 @@ def acls_for(broker: Broker, context: RequestContext, operation: AclOperation) -
             ErrorCode.SECURITY_DISABLED, "The broker has no authorizer; set authorizer.class.name in its settings"
         )
     return broker.acls
-
-
-def cluster_denied(operation: AclOperation) -> BrokerError:
-    """Return the error for a client that must not do this with the cluster."""
-    return BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{operation.name} on the cluster is needed")
 
 
 def refuse_zero(*numbers: int) -> None:

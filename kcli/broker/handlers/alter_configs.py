@@ -6,11 +6,13 @@ broker loggers, client metrics and groups, which have no settings here (40).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kcli.broker.dynamic_config import replace_all
 from kcli.broker.handlers.config_resources import Alter, alter_resources
 from kcli.broker.request_context import RequestContext
+from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -25,7 +27,12 @@ if TYPE_CHECKING:
 def handle(broker: Broker, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     """Return a result per resource; a duplicate resource is refused."""
     rows = alter_resources(
-        broker.cluster, request.resources, _alter, AlterConfigsResourceResponse, validate_only=request.validate_only
+        broker.cluster,
+        request.resources,
+        _alter,
+        AlterConfigsResourceResponse,
+        partial(broker.authorizer.allows, context, AclOperation.ALTER_CONFIGS),
+        validate_only=request.validate_only,
     )
     return AlterConfigsResponse(responses=rows)
 

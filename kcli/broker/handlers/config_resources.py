@@ -12,6 +12,7 @@ from kcli.broker.dynamic_config import ALL_BROKERS
 from kcli.broker.topic_configs import TOPIC_OPTIONS, default_value
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.protocol.acls import CLUSTER_NAME, ResourceType
 from kcli.settings import format_value
 
 if TYPE_CHECKING:
@@ -30,6 +31,20 @@ def check_this_broker(name: str, node_id: int) -> None:
 def unknown_type(number: int) -> BrokerError:
     """Return the error for a resource type that Kafka does not define."""
     return BrokerError(ErrorCode.INVALID_REQUEST, f"{number} is not a valid resource type")
+
+
+def check_allowed(kind: int, name: str, is_allowed: Callable[[ResourceType, str], bool]) -> None:
+    """Raise the error of a client that lacks the right to the settings of a resource; an unknown type passes."""
+    if kind == TOPIC:
+        allowed, code = is_allowed(ResourceType.TOPIC, name), ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif kind == GROUP:
+        allowed, code = is_allowed(ResourceType.GROUP, name), ErrorCode.GROUP_AUTHORIZATION_FAILED
+    elif kind in ALL:
+        allowed, code = is_allowed(ResourceType.CLUSTER, CLUSTER_NAME), ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    else:
+        return
+    if not allowed:
+        raise BrokerError(code)
 
 
 # (previous overrides, allowed options, value of a setting without an override) -> new overrides
@@ -59,10 +74,14 @@ def alter_resources(
     requested: Sequence[R],
     alter_for: Callable[[R], Alter],
     make_row: Callable[..., W],
+    is_allowed: Callable[[ResourceType, str], bool],
     *,
     validate_only: bool,
 ) -> list[W]:
-    """Apply the changes and return a row per resource: all its changes or none; duplicates are refused."""
+    """Apply the changes and return a row per resource: all its changes or none; duplicates are refused.
+
+    `is_allowed` decides by type and name of the resource of an ACL whether the client may do it.
+    """
     counts = Counter((resource.resource_type, resource.resource_name) for resource in requested)
     rows = []
     for resource in requested:
@@ -70,6 +89,7 @@ def alter_resources(
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource is in the request more than once")
+            check_allowed(resource.resource_type, resource.resource_name, is_allowed)
             _alter(cluster, resource.resource_type, resource.resource_name, alter_for(resource), validate_only)
         except BrokerError as error:
             row.error_code, row.error_message = error.code, error.detail

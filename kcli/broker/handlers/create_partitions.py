@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -28,7 +29,15 @@ def handle(broker: Broker, request: CreatePartitionsRequest, context: RequestCon
     counts = Counter(topic.name for topic in request.topics)
     duplicate = BrokerError(ErrorCode.INVALID_REQUEST, "The topic is in the request more than once")
     results = [_error_result(name, duplicate) for name, count in counts.items() if count > 1]
-    results += [_grow(broker, topic, request.validate_only) for topic in request.topics if counts[topic.name] == 1]
+    single = [topic for topic in request.topics if counts[topic.name] == 1]
+    allowed = {
+        topic.name
+        for topic in single
+        if broker.authorizer.allows(context, AclOperation.ALTER, ResourceType.TOPIC, topic.name)
+    }
+    denied = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    results += [_error_result(topic.name, denied) for topic in single if topic.name not in allowed]
+    results += [_grow(broker, topic, request.validate_only) for topic in single if topic.name in allowed]
     return CreatePartitionsResponse(results=results)
 
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.cluster_state import DEFAULT
 from kcli.broker.config_entries import topic_entries
+from kcli.broker.handlers.rights import may_create_topic
 from kcli.broker.request_context import RequestContext
-from kcli.broker.topic_rules import check_new_name
+from kcli.broker.topic_rules import METADATA_LOG, check_new_name
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -30,16 +32,27 @@ if TYPE_CHECKING:
 def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     """Return a result per topic; a duplicate name is refused."""
     counts = Counter(topic.name for topic in request.topics)
-    results = [_create(broker, topic, request.validate_only) for topic in request.topics if counts[topic.name] == 1]
+    single = [topic for topic in request.topics if counts[topic.name] == 1]
+    is_allowed = {topic.name: _is_allowed(broker, context, topic.name) for topic in single}
+    results = [_create(broker, topic, request.validate_only, context) for topic in single if is_allowed[topic.name]]
     results += [
         _error_result(name, BrokerError(ErrorCode.INVALID_REQUEST, "The topic is in the request more than once"))
         for name, count in counts.items()
         if count > 1
     ]
+    denied = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    results += [_error_result(name, denied) for name, allowed in is_allowed.items() if not allowed]
     return CreateTopicsResponse(topics=results)
 
 
-def _create(broker: Broker, requested: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+def _is_allowed(broker: Broker, context: RequestContext, name: str) -> bool:
+    """Return whether the client may create the topic. The metadata log has an error of its own."""
+    return name == METADATA_LOG or may_create_topic(broker.authorizer, context, name)
+
+
+def _create(
+    broker: Broker, requested: CreatableTopic, validate_only: bool, context: RequestContext
+) -> CreatableTopicResult:
     try:
         check_new_name(requested.name, broker.cluster.topics)  # errors of the name come before all others
         topic = broker.cluster.create_topic(
@@ -52,6 +65,13 @@ def _create(broker: Broker, requested: CreatableTopic, validate_only: bool) -> C
         )
     except BrokerError as error:
         return _error_result(requested.name, error)
+    if not broker.authorizer.allows(context, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+        return CreatableTopicResult(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            error_message=None,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        )
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic.topic_id,

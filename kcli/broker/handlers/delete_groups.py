@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.request_context import RequestContext
-from kcli.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation, ResourceType
+from kcli.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -16,4 +18,15 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
     """Return a result per group; a duplicate is deleted once."""
-    return broker.groups.delete_groups(request, context)
+    authorizer = broker.authorizer
+    names = list(dict.fromkeys(request.groups_names))
+    request.groups_names = [
+        name for name in names if authorizer.allows(context, AclOperation.DELETE, ResourceType.GROUP, name)
+    ]
+    response = broker.groups.delete_groups(request, context)
+    response.results += [
+        DeletableGroupResult(group_id=name, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        for name in names
+        if name not in set(request.groups_names)
+    ]
+    return response

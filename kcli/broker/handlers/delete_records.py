@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -30,7 +31,7 @@ def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContex
             DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=[
-                    _result(broker, TopicPartition(topic.name, one.partition_index), one.offset)
+                    _result(broker, context, TopicPartition(topic.name, one.partition_index), one.offset)
                     for one in topic.partitions
                 ],
             )
@@ -39,9 +40,11 @@ def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContex
     )
 
 
-def _result(broker: Broker, tp: TopicPartition, upto: int) -> DeleteRecordsPartitionResult:
+def _result(broker: Broker, context: RequestContext, tp: TopicPartition, upto: int) -> DeleteRecordsPartitionResult:
     code = ErrorCode.NONE
     try:
+        if not broker.authorizer.allows(context, AclOperation.DELETE, ResourceType.TOPIC, tp.topic):
+            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         start = broker.replica_manager.delete_records(tp, upto)
     except BrokerError as error:
         start, code = -1, error.code

@@ -14,6 +14,7 @@ from uuid import UUID
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestContext
     targets = _targets(request, context.api_version)
     if not broker.cluster.settings.delete_topic_enable:
         return DeleteTopicsResponse(responses=[one.result(_disabled(context.api_version)) for one in targets])
-    return DeleteTopicsResponse(responses=list(_delete_all(broker.cluster, targets, context.now_wall_ms)))
+    return DeleteTopicsResponse(responses=list(_delete_all(broker, targets, context)))
 
 
 def _targets(request: DeleteTopicsRequest, version: int) -> list[_Target]:
@@ -50,8 +51,15 @@ def _targets(request: DeleteTopicsRequest, version: int) -> list[_Target]:
     return [_Target(topic.name, topic.topic_id) for topic in request.topics]
 
 
-def _delete_all(cluster: ClusterState, targets: list[_Target], now_wall_ms: int) -> Iterator[DeletableTopicResult]:
+def _delete_all(broker: Broker, targets: list[_Target], context: RequestContext) -> Iterator[DeletableTopicResult]:
     counts = Counter(targets)
+    if not broker.authorizer.is_open:
+        for target in [target for target in counts if _fault(target, counts[target]) is None]:
+            denied = _denial(broker, target, context)
+            if denied is not None:
+                del counts[target]
+                yield denied
+    cluster = broker.cluster
     by_name_and_id = [topic for topic in cluster.topics.values() if _is_by_name_and_id(topic, counts)]
     for topic in by_name_and_id:
         del counts[_Target(topic.name, _NO_ID)], counts[_Target(None, topic.topic_id)]
@@ -61,7 +69,26 @@ def _delete_all(cluster: ClusterState, targets: list[_Target], now_wall_ms: int)
         if fault:
             yield target.result(_invalid(fault))
         else:
-            yield _delete(cluster, target, now_wall_ms)
+            yield _delete(cluster, target, context.now_wall_ms)
+
+
+def _denial(broker: Broker, target: _Target, context: RequestContext) -> DeletableTopicResult | None:
+    """Return the result for a topic that the client must not delete; the name only if it may describe the topic."""
+    authorizer, name = broker.authorizer, target.name
+    if name is None:
+        topic = broker.cluster.topic_by_id(target.topic_id)
+        if topic is None:
+            return None
+        name = topic.name
+    if authorizer.allows_cluster(context, AclOperation.DELETE):
+        return None
+    is_visible = authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+    if is_visible and (
+        name not in broker.cluster.topics or authorizer.allows(context, AclOperation.DELETE, ResourceType.TOPIC, name)
+    ):
+        return None
+    shown = target._replace(name=name) if is_visible else target
+    return shown.result(BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
 
 def _is_by_name_and_id(topic: Topic, counts: Counter[_Target]) -> bool:

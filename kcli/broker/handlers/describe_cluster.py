@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.handlers.authorized_operations import CLUSTER_OPERATIONS
+from kcli.broker.handlers.rights import cluster_operations
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.describe_cluster import (
@@ -43,5 +43,5 @@ def handle(broker: Broker, request: DescribeClusterRequest, context: RequestCont
         brokers=[DescribeClusterBroker(broker_id=cluster.node_id, host=host, port=port, rack=rack)],
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(broker.authorizer, context)
     return response

@@ -6,6 +6,7 @@ lists).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kcli.broker.config_entries import ConfigEntry, broker_entries, entries_of_all_brokers, topic_entries
@@ -14,6 +15,7 @@ from kcli.broker.request_context import RequestContext
 from kcli.broker.topic_rules import check_name
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -31,16 +33,20 @@ if TYPE_CHECKING:
 def handle(broker: Broker, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     """Return a result per resource; an empty list of keys means all keys, like null."""
     return DescribeConfigsResponse(
-        results=[_describe(broker.cluster, one, request.include_synonyms) for one in request.resources]
+        results=[_describe(broker, context, one, request.include_synonyms) for one in request.resources]
     )
 
 
-def _describe(cluster: ClusterState, resource: DescribeConfigsResource, with_synonyms: bool) -> DescribeConfigsResult:
+def _describe(
+    broker: Broker, context: RequestContext, resource: DescribeConfigsResource, with_synonyms: bool
+) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     try:
-        entries = _entries(cluster, resource.resource_type, resource.resource_name)
+        is_allowed = partial(broker.authorizer.allows, context, AclOperation.DESCRIBE_CONFIGS)
+        resources.check_allowed(resource.resource_type, resource.resource_name, is_allowed)
+        entries = _entries(broker.cluster, resource.resource_type, resource.resource_name)
     except BrokerError as error:
         result.error_code, result.error_message = error.code, error.detail
         return result

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.request_context import RequestContext
-from kcli.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation, ResourceType
+from kcli.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -16,4 +18,24 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
     """Return a row per requested group, including unknown ones."""
-    return broker.groups.describe_groups(request, context)
+    authorizer = broker.authorizer
+    denied = []
+    if not authorizer.is_open:
+        allowed = [
+            group_id
+            for group_id in request.groups
+            if authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, group_id)
+        ]
+        denied = [_denied(group_id) for group_id in request.groups if group_id not in set(allowed)]
+        request.groups = allowed
+    response = broker.groups.describe_groups(request, context)
+    if request.include_authorized_operations:
+        for group in response.groups:
+            if not group.error_code:
+                group.authorized_operations = authorizer.operations(context, ResourceType.GROUP, group.group_id)
+    response.groups[:0] = denied  # first, as in Apache Kafka
+    return response
+
+
+def _denied(group_id: str) -> DescribedGroup:
+    return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)

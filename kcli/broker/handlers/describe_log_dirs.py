@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -28,6 +29,8 @@ _UNKNOWN = -1
 
 def handle(broker: Broker, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
     """Return the directory; null requests all partitions, and unknown partitions are left out."""
+    if not broker.authorizer.allows_cluster(context, AclOperation.DESCRIBE):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     directory = broker.log_manager.data_dir
     total, usable = _volume(directory)
     result = DescribeLogDirsResult(log_dir=os.path.abspath(directory), total_bytes=total, usable_bytes=usable)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.handlers.authorized_operations import TOPIC_OPERATIONS
 from kcli.broker.request_context import RequestContext
 from kcli.broker.topic_rules import name_fault
 from kcli.broker.topic_store import Topic
 from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -30,13 +30,16 @@ def handle(
     broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
 ) -> DescribeTopicPartitionsResponse:
     """Return the page that starts at the cursor, and the cursor of the next page."""
+    authorizer = broker.authorizer
     names, first = _names_from_cursor(broker, request)
     if first is None:
         return _invalid_cursor(request)
     limit = broker.config.max_request_partition_size_limit
     remaining = max(min(request.response_partition_limit, limit), 1)
     response = DescribeTopicPartitionsResponse()
-    for name in names:
+    allowed = [name for name in names if authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name)]
+    first = first if allowed[:1] == names[:1] else 0
+    for name in allowed:
         if remaining == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -49,6 +52,14 @@ def handle(
             break
         remaining -= len(row.partitions)
         first = 0
+    for row in response.topics:
+        row.topic_authorized_operations = authorizer.operations(context, ResourceType.TOPIC, row.name or "")
+    if request.topics:
+        response.topics += [
+            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+            for name in names
+            if name not in set(allowed)
+        ]
     return response
 
 
@@ -75,7 +86,7 @@ def _invalid_cursor(request: DescribeTopicPartitionsRequest) -> DescribeTopicPar
 
 def _topic_row(broker: Broker, name: str, first: int, limit: int) -> DescribeTopicPartitionsResponseTopic:
     topic = broker.cluster.topics.get(name)
-    row = DescribeTopicPartitionsResponseTopic(name=name, topic_authorized_operations=TOPIC_OPERATIONS)
+    row = DescribeTopicPartitionsResponseTopic(name=name)
     if topic is None:
         invalid = name_fault(name) is not None
         row.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -18,6 +18,7 @@ from kcli.broker.partition import PartitionFetch, PartitionRead
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -56,25 +57,62 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> ob
     if fetch.error:
         return FetchResponse(error_code=fetch.error)
     if _is_by_replica(request):
-        return _response(
-            broker, request, context, fetch, [PartitionRead(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * len(fetch.requested)
-        )
-    reads = manager.fetch(_params(broker, request), fetch.requested, now_ms=context.now_ms)
+        may_replicate = broker.authorizer.allows_cluster(context, AclOperation.CLUSTER_ACTION)
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER if may_replicate else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return _response(broker, request, context, fetch, [PartitionRead(code)] * len(fetch.requested))
+    denied = [] if broker.authorizer.is_open else _denied(broker, context, fetch)
+    allowed = fetch.requested
+    if denied:
+        allowed = [one for at, one in enumerate(fetch.requested) if at not in set(denied)]
+    reads = manager.fetch(_params(broker, request), allowed, now_ms=context.now_ms) if allowed else []
     if not isinstance(reads, DelayedFetch):
-        return _response(broker, request, context, fetch, reads)
-    return _wait(broker, request, context, fetch, reads)
+        return _response(broker, request, context, fetch, _with_denied(reads, denied))
+    return _wait(broker, request, context, fetch, reads, denied)
+
+
+def _denied(broker: Broker, context: RequestContext, fetch: FetchContext) -> list[int]:
+    """Return the indexes of the requested partitions that the client must not read."""
+    authorizer, manager = broker.authorizer, broker.replica_manager
+    indexes = []
+    for at, requested in enumerate(fetch.requested):
+        name = requested.topic or manager.topic_name(requested.topic_id)
+        if name and not authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, name):
+            indexes.append(at)
+    return indexes
+
+
+def _with_denied(reads: Sequence[PartitionRead], denied: list[int]) -> Sequence[PartitionRead]:
+    """Return the reads of all requested partitions: `denied` are the indexes that were not read."""
+    if not denied:
+        return reads
+    merged = list(reads)
+    for at in denied:
+        merged.insert(at, PartitionRead(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    return merged
 
 
 def _wait(
-    broker: Broker, request: FetchRequest, context: RequestContext, fetch: FetchContext, delayed: DelayedFetch
+    broker: Broker,
+    request: FetchRequest,
+    context: RequestContext,
+    fetch: FetchContext,
+    delayed: DelayedFetch,
+    denied: list[int],
 ) -> Pending[FetchResponse]:
     pending: Pending[FetchResponse] = Pending()
 
-    def respond(reads: Sequence[PartitionRead]) -> None:
+    def respond(allowed_reads: Sequence[PartitionRead]) -> None:
+        reads = _with_denied(allowed_reads, denied)
         response = _response(broker, request, context, fetch, reads)
         if delayed.is_unchanged and not response.error_code and IdleFetch.is_repeatable(request, fetch, reads):
             pending.repeatable = IdleFetch(
-                broker.replica_manager, delayed, request, context, fetch, functools.partial(_response, broker)
+                broker.replica_manager,
+                broker.authorizer,
+                delayed,
+                request,
+                context,
+                fetch,
+                functools.partial(_response, broker),
             )
         pending.complete(response)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.request_context import RequestContext
+from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
@@ -16,4 +18,6 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
     """Return error 27 if the member must rejoin."""
+    if not broker.authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return broker.groups.heartbeat(request, context)

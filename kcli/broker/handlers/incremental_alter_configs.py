@@ -7,11 +7,13 @@ missing: broker loggers, client metrics and groups, which have no settings here 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kcli.broker.dynamic_config import Change, apply_changes
 from kcli.broker.handlers.config_resources import Alter, alter_resources
 from kcli.broker.request_context import RequestContext
+from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -28,7 +30,12 @@ def handle(
 ) -> IncrementalAlterConfigsResponse:
     """Return a result per resource: all its changes or none; a duplicate resource is refused."""
     rows = alter_resources(
-        broker.cluster, request.resources, _alter, AlterConfigsResourceResponse, validate_only=request.validate_only
+        broker.cluster,
+        request.resources,
+        _alter,
+        AlterConfigsResourceResponse,
+        partial(broker.authorizer.allows, context, AclOperation.ALTER_CONFIGS),
+        validate_only=request.validate_only,
     )
     return IncrementalAlterConfigsResponse(responses=rows)
 

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
+    from kcli.broker.security.authorizer import AnyAuthorizer
 
 
 def handle(broker: Broker, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
     """Return a new unique id with epoch 0."""
-    code = _request_error(request)
+    code = _request_error(request) or _denial(broker.authorizer, context)
     if code:
         return InitProducerIdResponse(error_code=code, producer_epoch=-1)
     try:
@@ -34,3 +36,12 @@ def _request_error(request: InitProducerIdRequest) -> ErrorCode:
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return ErrorCode.INVALID_REQUEST
     return ErrorCode.NONE if request.transactional_id is None else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def _denial(authorizer: AnyAuthorizer, context: RequestContext) -> ErrorCode:
+    """Return the error for a client that may write neither idempotently to the cluster nor to any topic (KIP-679)."""
+    if authorizer.allows_cluster(context, AclOperation.IDEMPOTENT_WRITE):
+        return ErrorCode.NONE
+    if authorizer.allows_any(context, AclOperation.WRITE, ResourceType.TOPIC):
+        return ErrorCode.NONE
+    return ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.request_context import RequestContext
+from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 if TYPE_CHECKING:
@@ -16,4 +18,6 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
     """Return a result per member; before v3 one for the only member."""
+    if not broker.authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return broker.groups.leave(request, context)

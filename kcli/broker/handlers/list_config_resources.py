@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kcli.broker.handlers import config_resources as resources
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, request: ListConfigResourcesRequest, context: RequestContext) -> ListConfigResourcesResponse:
     """Return the resources of the requested types; an unknown type is refused (35)."""
+    if not broker.authorizer.allows_cluster(context, AclOperation.DESCRIBE_CONFIGS):
+        return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     types = set(request.resource_types) or set(resources.ALL)
     if context.api_version == 0:
         types = {resources.CLIENT_METRICS}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.request_context import RequestContext
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
@@ -15,5 +16,13 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
-    """Return the groups that match the filters."""
-    return broker.groups.list_groups(request, context)
+    """Return the groups that match the filters, and that the client may describe."""
+    response = broker.groups.list_groups(request, context)
+    authorizer = broker.authorizer
+    if not authorizer.allows_cluster(context, AclOperation.DESCRIBE):
+        response.groups = [
+            group
+            for group in response.groups
+            if authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
+        ]
+    return response

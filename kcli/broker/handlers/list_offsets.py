@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -70,6 +71,8 @@ def _row(
     requested: ListOffsetsPartition,
 ) -> ListOffsetsPartitionResponse:
     try:
+        if not broker.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, tp.topic):
+            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if requested.timestamp < 0 and context.api_version < _SINCE_VERSION.get(requested.timestamp, 2**15):
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION)
         partition = broker.replica_manager.partition_or_error(tp)

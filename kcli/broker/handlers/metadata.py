@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from kcli.broker.handlers.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from kcli.broker.handlers.rights import cluster_operations, may_create_topic
 from kcli.broker.request_context import RequestContext
 from kcli.broker.topic_rules import name_fault
 from kcli.broker.topic_store import Topic
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -44,13 +45,16 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
         brokers=[MetadataResponseBroker(node_id=cluster.node_id, host=host, port=port, rack=broker.config.broker_rack)],
         cluster_id=cluster.cluster_id,
         controller_id=cluster.node_id,
-        topics=_topics(broker, request, version),
+        topics=_topics(broker, request, context),
     )
     if request.include_topic_authorized_operations:
         for topic in response.topics:
-            topic.topic_authorized_operations = TOPIC_OPERATIONS
+            if topic.name is not None and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                topic.topic_authorized_operations = broker.authorizer.operations(
+                    context, ResourceType.TOPIC, topic.name
+                )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(broker.authorizer, context)
     return response
 
 
@@ -73,10 +77,17 @@ def _invalid_request(request: MetadataRequest, version: int) -> MetadataResponse
     )
 
 
-def _topics(broker: Broker, request: MetadataRequest, version: int) -> list[MetadataResponseTopic]:
+def _topics(broker: Broker, request: MetadataRequest, context: RequestContext) -> list[MetadataResponseTopic]:
+    """Return a row per topic. Of all topics, those that the client must not describe are left out."""
     topics = broker.cluster.topics
-    if request.topics is None or (version == 0 and not request.topics):
-        return [_topic_row(broker, topic) for topic in topics.values()]
+    allows = broker.authorizer.allows
+    if request.topics is None or (context.api_version == 0 and not request.topics):
+        return [
+            _topic_row(broker, topic)
+            for topic in topics.values()
+            if allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        ]
+    denied: list[MetadataResponseTopic] = []
     rows: list[MetadataResponseTopic] = []
     names: dict[str, None] = {}
     for requested in request.topics:
@@ -87,13 +98,28 @@ def _topics(broker: Broker, request: MetadataRequest, version: int) -> list[Meta
         if existing is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
             rows.append(MetadataResponseTopic(error_code=code, name=None, topic_id=requested.topic_id))
-        else:
+        elif allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, existing.name):
             names[existing.name] = None
+        else:
+            denied.append(_denied_row(None, requested.topic_id))
     may_create = request.allow_auto_topic_creation and broker.cluster.settings.auto_create_topics_enable
     for name in names:
         topic = topics.get(name)
-        rows.append(_topic_row(broker, topic) if topic else _unknown_topic_row(broker, name, may_create))
-    return rows
+        if not allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+            denied.append(_denied_row(name))
+        elif topic is not None:
+            rows.append(_topic_row(broker, topic))
+        elif may_create and not may_create_topic(broker.authorizer, context, name):
+            denied.append(_denied_row(name, is_internal=name in INTERNAL_TOPICS))
+        else:
+            rows.append(_unknown_topic_row(broker, name, may_create))
+    return rows + denied
+
+
+def _denied_row(name: str | None, topic_id: UUID = _NO_ID, *, is_internal: bool = False) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=topic_id, is_internal=is_internal
+    )
 
 
 def _unknown_topic_row(broker: Broker, name: str, may_create: bool) -> MetadataResponseTopic:

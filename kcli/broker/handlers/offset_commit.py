@@ -13,6 +13,7 @@ from uuid import UUID
 from kcli.broker.group.offset_store import NewOffset
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -26,6 +27,7 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.broker.cluster_state import ClusterState
+    from kcli.broker.security.authorizer import AnyAuthorizer
     from kcli.broker.topic_store import Topic
 
 _IDS_SINCE_VERSION = 10
@@ -45,11 +47,12 @@ class _Entry(NamedTuple):
 def handle(broker: Broker, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
     """Return a result per partition."""
     by_id = context.api_version >= _IDS_SINCE_VERSION
+    if not broker.authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return _denied(request)
     entries = [
-        _entry(topic, partition, known, by_id)
+        entry
         for topic in request.topics
-        for known in [_find_topic(broker.cluster, topic, by_id)]
-        for partition in topic.partitions
+        for entry in _entries(topic, _find_topic(broker.cluster, topic, by_id), broker.authorizer, context)
     ]
     valid = [entry for entry in entries if entry.new is not None]
     errors = _commit(broker, request, [entry.new for entry in valid if entry.new is not None], context)
@@ -62,13 +65,40 @@ def _find_topic(cluster: ClusterState, topic: OffsetCommitRequestTopic, by_id: b
     return cluster.topic_by_id(topic.topic_id) if by_id else cluster.topics.get(topic.name)
 
 
-def _entry(
-    topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition, existing: Topic | None, by_id: bool
-) -> _Entry:
-    key, index = (topic.name, topic.topic_id), partition.partition_index
-    if existing is None:
-        unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return _Entry(key, index, None, unknown)
+def _denied(request: OffsetCommitRequest) -> OffsetCommitResponse:
+    error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return OffsetCommitResponse(
+        topics=_by_topic(
+            [
+                (_Entry((topic.name, topic.topic_id), one.partition_index, None), error)
+                for topic in request.topics
+                for one in topic.partitions
+            ]
+        )
+    )
+
+
+def _entries(
+    topic: OffsetCommitRequestTopic, existing: Topic | None, authorizer: AnyAuthorizer, context: RequestContext
+) -> list[_Entry]:
+    key = topic.name, topic.topic_id
+    by_id = context.api_version >= _IDS_SINCE_VERSION
+    error = ErrorCode.NONE
+    if by_id and existing is None:
+        error = ErrorCode.UNKNOWN_TOPIC_ID
+    elif not authorizer.allows(
+        context, AclOperation.READ, ResourceType.TOPIC, topic.name if existing is None else existing.name
+    ):
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif existing is None:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if existing is None or error:
+        return [_Entry(key, one.partition_index, None, error) for one in topic.partitions]
+    return [_entry(key, partition, existing) for partition in topic.partitions]
+
+
+def _entry(key: TopicKey, partition: OffsetCommitRequestPartition, existing: Topic) -> _Entry:
+    index = partition.partition_index
     if not 0 <= index < existing.partitions:
         return _Entry(key, index, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     new_offset = NewOffset(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kcli.broker.group.expiry import CONSUMER, GroupFacts, is_subscribed
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -25,14 +26,26 @@ if TYPE_CHECKING:
     from kcli.broker.cluster_state import ClusterState
 
 
+# The errors whose rows come first.
+_FIRST = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
 def handle(broker: Broker, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
     """Return a result per partition, or one error for all."""
+    authorizer = broker.authorizer
+    if not authorizer.allows(context, AclOperation.DELETE, ResourceType.GROUP, request.group_id):
+        return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     group = broker.groups.facts(request.group_id) if request.group_id else None
     error = _group_error(request.group_id, group)
     if group is None or error:
         return OffsetDeleteResponse(error_code=error)
     requested = [TopicPartition(t.name, p.partition_index) for t in request.topics for p in t.partitions]
-    errors = {partition: _check(partition, broker.cluster, group) for partition in requested}
+    errors = {
+        partition: _check(partition, broker.cluster, group)
+        if authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, partition.topic)
+        else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        for partition in requested
+    }
     allowed = [partition for partition in requested if errors[partition] is ErrorCode.NONE]
     failed = broker.offsets.delete(request.group_id, allowed, context.now_wall_ms)
     if failed:
@@ -62,9 +75,9 @@ def _check(partition: TopicPartition, cluster: ClusterState, group: GroupFacts) 
 def _by_topic(
     requested: list[TopicPartition], errors: dict[TopicPartition, ErrorCode]
 ) -> list[OffsetDeleteResponseTopic]:
-    """Group the results by topic, unknown topics and partitions first, as Apache Kafka does."""
+    """Group the results by topic, forbidden and unknown topics and partitions first, as Apache Kafka does."""
     topics: dict[str, OffsetDeleteResponseTopic] = {}
-    for partition in sorted(requested, key=lambda p: errors[p] is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+    for partition in sorted(requested, key=lambda p: errors[p] not in _FIRST):
         topic = topics.setdefault(partition.topic, OffsetDeleteResponseTopic(name=partition.topic))
         row = OffsetDeleteResponsePartition(partition_index=partition.partition, error_code=errors[partition])
         topic.partitions.append(row)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kcli.broker.group.expiry import CommittedOffset
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _GROUPS_SINCE_VERSION = 8
 _IDS_SINCE_VERSION = 10
+_ERROR_SINCE_VERSION = 2
 _NO_OFFSET = CommittedOffset(-1)
 
 
@@ -39,28 +41,57 @@ def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext)
     """Return the requested offsets, or all offsets of a group whose topics are null."""
     if context.api_version >= _GROUPS_SINCE_VERSION:
         by_id = context.api_version >= _IDS_SINCE_VERSION
-        groups = [_fetch(broker, group, request.require_stable, by_id) for group in request.groups]
+        groups = [_fetch(broker, context, group, request.require_stable, by_id) for group in request.groups]
         return OffsetFetchResponse(groups=groups)
     topics = None
     if request.topics is not None:
         topics = [OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in request.topics]
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    fetched = _fetch(broker, group, request.require_stable, by_id=False)
+    fetched = _fetch(broker, context, group, request.require_stable, by_id=False)
+    if fetched.error_code:
+        return _denied_before_v8(request, ErrorCode.of(fetched.error_code), context.api_version)
     return OffsetFetchResponse(topics=[_as_before_v8(topic) for topic in fetched.topics])
 
 
+def _denied_before_v8(request: OffsetFetchRequest, error: ErrorCode, version: int) -> OffsetFetchResponse:
+    """Return the error of the group; v1 has it in each row."""
+    if version >= _ERROR_SINCE_VERSION:
+        return OffsetFetchResponse(error_code=error)
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(**vars(_row(index, _NO_OFFSET, error)))
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ]
+    )
+
+
 def _fetch(
-    broker: Broker, group: OffsetFetchRequestGroup, require_stable: bool, by_id: bool
+    broker: Broker, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool, by_id: bool
 ) -> OffsetFetchResponseGroup:
+    allows = broker.authorizer.allows
+    if not allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    def is_allowed(topic: str) -> bool:
+        return allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
+
     def row(partition: TopicPartition, committed: CommittedOffset) -> OffsetFetchResponsePartitions:
         if require_stable and broker.offsets.is_unstable(group.group_id, partition):
             return _row(partition.partition, _NO_OFFSET, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         return _row(partition.partition, committed)
 
     if group.topics is None:
-        topics = _all_topics(broker, broker.offsets.fetch(group.group_id), by_id, row)
+        committed = broker.offsets.fetch(group.group_id)
+        visible = {partition: offset for partition, offset in committed.items() if is_allowed(partition.topic)}
+        topics = _all_topics(broker, visible, by_id, row)
     else:
-        topics = _requested_topics(broker, group.group_id, group.topics, by_id, row)
+        topics = _requested_topics(broker, group.group_id, group.topics, by_id, row, is_allowed)
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
 
 
@@ -88,28 +119,35 @@ def _all_topics(
 
 
 def _requested_topics(
-    broker: Broker, group_id: str, requested: Iterable[OffsetFetchRequestTopics], by_id: bool, row: _MakeRow
+    broker: Broker,
+    group_id: str,
+    requested: Iterable[OffsetFetchRequestTopics],
+    by_id: bool,
+    row: _MakeRow,
+    is_allowed: Callable[[str], bool],
 ) -> list[OffsetFetchResponseTopics]:
-    """Return the requested offsets in the order of the request, with unknown ids last."""
+    """Return the requested offsets in the order of the request, with unknown ids and forbidden topics last."""
     known: list[OffsetFetchResponseTopics] = []
-    unknown: list[OffsetFetchResponseTopics] = []
+    refused: list[OffsetFetchResponseTopics] = []
     for topic in requested:
         name = topic.name
         response_topic = OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id)
+        error = ErrorCode.NONE
         if by_id:
             known_topic = broker.cluster.topic_by_id(topic.topic_id)
-            if known_topic is None:
-                response_topic.partitions += (
-                    _row(i, _NO_OFFSET, ErrorCode.UNKNOWN_TOPIC_ID) for i in topic.partition_indexes
-                )
-                unknown.append(response_topic)
-                continue
-            name = known_topic.name
+            error = ErrorCode.UNKNOWN_TOPIC_ID if known_topic is None else error
+            name = known_topic.name if known_topic is not None else name
+        if not error and not is_allowed(name):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if error:
+            response_topic.partitions += (_row(index, _NO_OFFSET, error) for index in topic.partition_indexes)
+            refused.append(response_topic)
+            continue
         partitions = [TopicPartition(name, index) for index in topic.partition_indexes]
         offsets = broker.offsets.fetch(group_id, partitions)
         response_topic.partitions += (row(partition, offsets.get(partition, _NO_OFFSET)) for partition in partitions)
         known.append(response_topic)
-    return known + unknown
+    return known + refused
 
 
 def _row(index: int, committed: CommittedOffset, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:

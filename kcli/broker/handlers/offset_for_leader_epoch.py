@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.request_context import RequestContext
+from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -25,14 +27,26 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse:
-    """Return a row for each partition in the order of the request."""
+    """Return a row for each partition in the order of the request, forbidden topics last."""
+    authorizer = broker.authorizer
+    sees_all = authorizer.allows_cluster(context, AclOperation.CLUSTER_ACTION)
+    allowed = {
+        topic.topic
+        for topic in request.topics
+        if sees_all or authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+    }
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[_row(broker, TopicPartition(topic.topic, one.partition), one) for one in topic.partitions],
+                partitions=[
+                    _row(broker, TopicPartition(topic.topic, one.partition), one)
+                    if topic.topic in allowed
+                    else EpochEndOffset(partition=one.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                    for one in topic.partitions
+                ],
             )
-            for topic in request.topics
+            for topic in sorted(request.topics, key=lambda topic: topic.topic not in allowed)
         ]
     )
 

@@ -14,6 +14,7 @@ from kcli.broker.delayed import ProduceOutcome
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import CloseConnection, RequestContext
 from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -82,13 +83,22 @@ def _verdicts(
     broker: Broker, request: ProduceRequest, context: RequestContext, entries: dict[TopicPartition, Buffer]
 ) -> Iterator[_Verdict]:
     """Validate each partition: yield the outcome if it is refused, otherwise add its batch to `entries`."""
-    request_error = _request_error(request)
+    request_error = _request_error(broker, request, context)
+    authorizer = broker.authorizer
     for topic in request.topic_data:
         name: str | None = topic.name
         if context.api_version >= _IDS_SINCE_VERSION:
             name = broker.replica_manager.topic_name(topic.topic_id)
+        topic_error = request_error
+        if not (
+            authorizer.is_open
+            or topic_error
+            or name is None
+            or authorizer.allows(context, AclOperation.WRITE, ResourceType.TOPIC, name)
+        ):
+            topic_error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for data in topic.partition_data:
-            code = request_error or _partition_error(broker, name, data, context)
+            code = topic_error or _partition_error(broker, name, data, context)
             if code or name is None or data.records is None:
                 yield ProduceOutcome(code)
                 continue
@@ -97,9 +107,12 @@ def _verdicts(
             yield tp
 
 
-def _request_error(request: ProduceRequest) -> ErrorCode:
+def _request_error(broker: Broker, request: ProduceRequest, context: RequestContext) -> ErrorCode:
     if any(_has_bit(one.records, TRANSACTIONAL_BIT) for topic in request.topic_data for one in topic.partition_data):
-        if request.transactional_id is None:
+        name = request.transactional_id
+        if name is None or not broker.authorizer.allows(
+            context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name
+        ):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return ErrorCode.INVALID_TXN_STATE
     return ErrorCode.NONE

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kcli.broker.group.responses import sync_error
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import RequestContext
+from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
@@ -19,4 +22,6 @@ def handle(
     broker: Broker, request: SyncGroupRequest, context: RequestContext
 ) -> Pending[SyncGroupResponse] | SyncGroupResponse:
     """Return the assignment of the member."""
+    if not broker.authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return sync_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return broker.groups.sync(request, context)

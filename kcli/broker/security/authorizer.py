@@ -110,6 +110,7 @@ class AllowAll:
     """The authorizer of a broker without authorizer.class.name."""
 
     is_open = True
+    bindings: tuple[AclBinding, ...] = ()
 
     def allows(self, client: Client, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         return True

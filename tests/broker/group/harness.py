@@ -171,7 +171,9 @@ class CoordinatorHarness:
         self.timer = Timer()
         self.store = FakeStore()
         self.groups = GroupCoordinator(self.config, self.timer, self.clock, self.store)
-        cluster = SimpleNamespace(node_id=1, host="127.0.0.1", port=9092, ensure_internal=lambda name: None)
+        cluster = SimpleNamespace(
+            node_id=1, address=lambda listener: ("127.0.0.1", 9092), ensure_internal=lambda name: None
+        )
         self.broker = SimpleNamespace(groups=self.groups, cluster=cluster, authorizer=AllowAll())
 
     def connect(self, client_id: str | None = "tester") -> CoordinatorConnection:
