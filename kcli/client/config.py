@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 from kcli.client import librdkafka
 from kcli.client.login import LoginSettings
 from kcli.errors import ConfigError
-from kcli.settings import Boolean, Int, List, Long, String, Value, invalid_value, is_secret, setting
+from kcli.settings import Boolean, Int, List, Long, String, Value, format_value, invalid_value, is_secret, setting
 from kcli.text import closest_name
 
 C = TypeVar("C", bound="ClientConfig")
@@ -151,9 +151,9 @@ class ClientConfig(LoginSettings):
         """Make a configuration from Python keywords: Kafka's names with underscores, completing `base` if given.
 
         Unlike a properties file, keywords are written for this client: an unknown name, and one without effect here,
-        raise ConfigError.
+        raise ConfigError. References to config providers are replaced, and a JAAS login file is read.
         """
-        properties = {name.replace("_", "."): value for name, value in settings.items()}
+        properties = _completed({name.replace("_", "."): value for name, value in settings.items()})
         config = cls.from_properties(properties) if base is None else base.with_properties(properties)
         for name in config.unknown:
             if name in properties:
@@ -193,6 +193,21 @@ class ClientConfig(LoginSettings):
                 f"{larger.replace('_', '.')}={getattr(self, larger)} must be at least "
                 f"{smaller.replace('_', '.')}={getattr(self, smaller)}"
             )
+
+
+def _completed(properties: Mapping[str, Value | None]) -> dict[str, Value | None]:
+    """Return the properties with the values that are kept in files and variables."""
+    texts = {name: format_value(value) for name, value in properties.items() if value is not None}
+    is_complete = not any("${" in text or name == "security.protocol" for name, text in texts.items())
+    if is_complete and "config.providers" not in texts:
+        return dict(properties)
+    import os
+
+    from kcli.client.external_values import complete
+
+    values = complete(texts, os.environ)
+    removed = dict.fromkeys(texts.keys() - values.keys())
+    return {**properties, **{name: text for name, text in values.items() if text != texts.get(name)}, **removed}
 
 
 def without_effect(name: str, reason: str) -> ConfigError:

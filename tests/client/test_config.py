@@ -17,6 +17,7 @@ from kcli.client.config import (
 )
 from kcli.client.login import LoginSettings
 from kcli.errors import ConfigError
+from kcli.secret import Secret
 from kcli.settings import Settings
 
 NUMBER = "a whole number from 0 to 2147483647"
@@ -285,3 +286,40 @@ def test_bootstrap_addresses() -> None:
 )
 def test_a_malformed_bootstrap_address_is_refused(text: str, sentence: str) -> None:
     assert refusal(ClientConfig, bootstrap_servers=text) == sentence
+
+
+def test_keywords_of_a_secured_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PW", "hunter2")
+    by_provider = ConsumerConfig.from_keywords(
+        {
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": "PLAIN",
+            "sasl_jaas_config": 'a.Plain required username="alice" password="${env:PW}";',
+            "config_providers": "env",
+            "config_providers_env_class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+            "enable_ssl_certificate_verification": True,
+        }
+    )
+    assert by_provider.sasl_jaas_config == Secret('a.Plain required username="alice" password="hunter2";')
+    assert "hunter2" not in repr(vars(by_provider))
+    by_name = ProducerConfig.from_keywords(
+        {"security_protocol": "sasl_ssl", "sasl_mechanisms": "PLAIN", "sasl_username": "a", "sasl_password": "${b}"}
+    )
+    assert by_name.sasl_password == Secret("${b}")
+    login = tmp_path / "jaas.conf"
+    login.write_text('KafkaClient { a.Plain required username="alice" password="x"; };')
+    monkeypatch.setenv("KAFKA_OPTS", f"-Djava.security.auth.login.config={login}")
+    by_file = ClientConfig.from_keywords({"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"})
+    assert by_file.sasl_jaas_config == Secret('a.Plain required username="alice" password="x";')
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("sasl_pasword", "there is no setting sasl_pasword; did you mean sasl_password?"),
+        ("ssl_provider", "ssl_provider has no effect in kcli: providers are Java classes; remove it"),
+    ],
+)
+def test_a_wrong_keyword_is_refused_without_its_value(name: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(sentence)}$"):
+        ClientConfig.from_keywords({"security_protocol": "SSL", name: "hunter2"})
