@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar, cast
 from kcli.cli.environment import Environment
 from kcli.cli.parser import Option
 from kcli.cli.property_sources import (
-    canonical,
     client_properties,
     complete_properties,
     read_properties,
@@ -285,6 +284,8 @@ def common_options(
     if file:
         layers.append(Layer(file, read_properties(file, env), is_file=True))
     if chosen.applied is not None:
+        from kcli.client.librdkafka import canonical
+
         layers.append(Layer(f"profile {chosen.applied.name}", canonical(chosen.applied.properties)))
     layers += variables + options
     form = _output("--output", output)

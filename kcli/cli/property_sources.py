@@ -36,8 +36,9 @@ def key_values(where: str, texts: Iterable[str]) -> dict[str, str]:
 
 def client_properties(where: str, texts: Iterable[str]) -> dict[str, str]:
     """Return texts `key=value` as client properties under Kafka's names."""
-    pairs = key_values(where, texts)
-    return canonical(pairs) if pairs else pairs
+    from kcli.client.librdkafka import canonical
+
+    return canonical(key_values(where, texts))
 
 
 def read_properties(path: str | None, env: Environment | None = None) -> dict[str, str]:
@@ -47,6 +48,7 @@ def read_properties(path: str | None, env: Environment | None = None) -> dict[st
     """
     if not path:
         return {}
+    from kcli.client.librdkafka import canonical
     from kcli.client.properties import load_properties, names_in_utf8
 
     try:
@@ -124,14 +126,6 @@ def _ask(env: Environment, name: str) -> str:
     if not answer:
         raise ConfigError(f"{name}: no answer; enter the value, or use env:NAME or file:PATH")
     return answer
-
-
-def canonical(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties under Kafka's names; a name of librdkafka replaces the same property."""
-    from kcli.client.librdkafka import translated
-    from kcli.settings import format_value
-
-    return {name: format_value(value) for name, value in translated(properties).items() if value is not None}
 
 
 def _is_secret(name: str) -> bool:

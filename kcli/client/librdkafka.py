@@ -100,6 +100,11 @@ def translated(properties: Mapping[str, Value | None]) -> dict[str, Value | None
     return result
 
 
+def canonical(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return texts under Kafka's names, without those that mean the default. Raise ConfigError as `translated` does."""
+    return {name: format_value(value) for name, value in translated(properties).items() if value is not None}
+
+
 def _with_ports(text: str) -> str:
     """The addresses with librdkafka's default port."""
     addresses = (address.strip() for address in text.split(","))

@@ -1,7 +1,8 @@
 """Client configuration from the `kafka.*` options: refused properties, files and environment variables.
 
-Options are sent with every task, so they should not contain passwords: `kafka.config.file` names a properties file, and
-a value `env:NAME` or `file:PATH` is read in the process that connects.
+Options are sent with every task, as those of Spark's Kafka connector are. To keep a password out of them,
+`kafka.config.file` names a properties file, and a value `env:NAME` or `file:PATH` is read in the process that connects.
+Config providers and a JAAS login file are read there, too.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ _REFUSED = {
     "enable.auto.commit": "Spark keeps the offsets; use commitGroup to commit them to a group as well",
     "interceptor.classes": "interceptors are not supported",
 }
+# A file: URL is a value of these.
+_URLS = ("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.jwks.endpoint.url")
 # The source never joins a group, so properties of group members in a shared file are dropped.
 _MEMBER_PROPERTIES = ("group.", "session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
 
@@ -44,13 +47,20 @@ def client_config(kafka: Mapping[str, str], environ: Mapping[str, str] | None = 
     dropped from the file.
     """
     from kcli.client.config import ConsumerConfig
+    from kcli.client.external_values import complete, read_reference
+    from kcli.client.librdkafka import canonical
 
-    properties = {**_file_properties(kafka.get(CONFIG_FILE)), **kafka}
+    environ = os.environ if environ is None else environ
+    options = {name: value for name, value in canonical(kafka).items() if name != CONFIG_FILE}
+    referring = {name for name, value in options.items() if name not in _URLS and value.startswith(("env:", "file:"))}
+    referred = {name: read_reference(f"{KAFKA}{name}", options[name], environ) for name in referring}
+    # A value that is referred to is not searched for references of config providers.
+    properties = {**_file_properties(kafka.get(CONFIG_FILE)), **options, **dict.fromkeys(referring, "env:")}
     fixed = {"allow.auto.create.topics": "false", "enable.auto.commit": "false"}
     kept = {
-        name: _resolve(name, value, os.environ if environ is None else environ)
-        for name, value in properties.items()
-        if name != CONFIG_FILE and name not in _REFUSED and not name.startswith(_MEMBER_PROPERTIES)
+        name: value
+        for name, value in {**complete(properties, environ), **referred}.items()
+        if name not in _REFUSED and not name.startswith(_MEMBER_PROPERTIES)
     }
     if "bootstrap.servers" not in kept:
         raise ConfigError(f"{KAFKA}bootstrap.servers is required, as an option or in the file of {KAFKA}{CONFIG_FILE}")
@@ -72,24 +82,11 @@ def ignored_properties(config: ConsumerConfig) -> list[str]:
 def _file_properties(path: str | None) -> dict[str, str]:
     if path is None:
         return {}
+    from kcli.client.librdkafka import canonical
     from kcli.client.properties import load_properties
 
-    return load_properties(_read_text(f"{KAFKA}{CONFIG_FILE}", path))
-
-
-def _resolve(name: str, value: str, environ: Mapping[str, str]) -> str:
-    if value.startswith("env:"):
-        variable = environ.get(value[4:])
-        if variable is None:
-            raise ConfigError(f"{KAFKA}{name}: environment variable {value[4:]} is not set in this process")
-        return variable
-    return _read_text(KAFKA + name, value[5:]).strip() if value.startswith("file:") else value
-
-
-def _read_text(name: str, path: str) -> str:
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not a text file"
-        raise ConfigError(f"{name}: cannot read {path}: {reason}") from None
+        with open(path, "rb") as file:
+            return canonical(load_properties(file.read()))
+    except OSError as error:
+        raise ConfigError(f"{KAFKA}{CONFIG_FILE}: cannot read {path}: {error.strerror}") from None

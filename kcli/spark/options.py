@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kcli.client.librdkafka import canonical
 from kcli.errors import ConfigError
-from kcli.settings import is_secret
 from kcli.spark.client_options import check_kafka
 from kcli.spark.offset_json import read_partitions
 from kcli.spark.option_table import CANONICAL, KAFKA, OPTIONS, unknown_option
@@ -56,7 +56,9 @@ class SourceOptions(NamedTuple):
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        kafka = {name: "***" if is_secret(name) else value for name, value in self.kafka.items()}
+        from kcli.client.config import ConsumerConfig
+
+        kafka = {name: "***" if ConsumerConfig.is_secret(name) else value for name, value in self.kafka.items()}
         changed = [
             f"{name}={value!r}"
             for name, value in self._asdict().items()
@@ -73,7 +75,7 @@ def parse_options(options: Mapping[str, str], *, stream: bool | None = False) ->
     """
     texts = {name.lower(): str(value) for name, value in options.items()}
     _check_names(options)
-    kafka = {name[len(KAFKA) :]: value for name, value in texts.items() if name.startswith(KAFKA)}
+    kafka = canonical({name[len(KAFKA) :]: value for name, value in texts.items() if name.startswith(KAFKA)})
     check_kafka(kafka)
     view = OPTIONS["view"].parse(texts.get("view", "records"))
     if stream and view not in RANGED_VIEWS:

@@ -324,3 +324,42 @@ def test_repr_hides_secrets() -> None:
     parsed = options(kafka_sasl_jaas_config="password=hidden", kafka_ssl_keystore_password="hidden")
     assert "hidden" not in repr(parsed)
     assert "subscribe" in repr(parsed).lower()
+
+
+def test_a_secured_connection_with_librdkafkas_names_providers_and_references(tmp_path: Path) -> None:
+    provider = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    parsed = parse_options(
+        {
+            "subscribe": "orders",
+            "kafka.metadata.broker.list": "a",
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanisms": "PLAIN",
+            "kafka.config.providers": "env",
+            "kafka.config.providers.env.class": provider,
+            "kafka.sasl.jaas.config": 'a.Plain required username="a" password="${env:PW}";',
+            "kafka.ssl.key.password": "env:LITERAL",
+            "kafka.sasl.oauthbearer.token.endpoint.url": "file:/etc/token",
+        }
+    )
+    config = client_config(parsed.kafka, environ={"PW": "hunter2", "LITERAL": "${a:b}"})
+    assert (config.bootstrap_servers, config.sasl_mechanism) == ("a:9092", "PLAIN")
+    assert config.sasl_jaas_config == Secret('a.Plain required username="a" password="hunter2";')
+    assert config.ssl_key_password == Secret("${a:b}")
+    assert config.sasl_oauthbearer_token_endpoint_url == "file:/etc/token"
+    assert ignored_properties(config) == []
+
+
+def test_the_configuration_and_the_options_pickle_and_hide_secrets() -> None:
+    parsed = parse_options(
+        {
+            **BASE,
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.username": "a",
+            "kafka.sasl.password": "hunter2",
+        }
+    )
+    assert "hunter2" not in repr(parsed)
+    config = client_config(pickle.loads(pickle.dumps(parsed)).kafka)
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert "hunter2" not in repr(vars(config))
