@@ -69,7 +69,7 @@ class TlsTransport:
     def protection(self) -> str:
         """The TLS version and the cipher, as `TLSv1.3 with TLS_AES_256_GCM_SHA384`; "TLS" before the handshake."""
         cipher = self._tls.cipher() if self._tls is not None else None
-        return "TLS" if cipher is None or self._tls is None else f"{self._tls.version()} with {cipher[0]}"
+        return f"{self._tls.version()}, {cipher[0]}" if self._tls is not None and cipher else "TLS"
 
     def handshake(self) -> int:
         try:
@@ -114,7 +114,7 @@ class TlsTransport:
             self.read_needs = EVENT_WRITE
             return count or None
         except OSError as error:
-            self._ending = tls_error(error, server_side=self._server_side) if isinstance(error, ssl.SSLError) else error
+            self._ending = self._explain(error) if isinstance(error, ssl.SSLError) else error
             if not count:
                 raise self._ending from None
         return count
@@ -136,7 +136,7 @@ class TlsTransport:
         except (ssl.SSLEOFError, ConnectionResetError, BrokenPipeError):
             raise self._last_alert() or ConnectionResetError(errno.ECONNRESET, "connection reset") from None
         except ssl.SSLError as error:
-            raise tls_error(error, server_side=self._server_side) from None
+            raise self._explain(error) from None
         self._unsent = unsent[sent:]
         return sent
 
@@ -176,6 +176,9 @@ class TlsTransport:
             raise error
         self._answered = bool(first)
 
+    def _explain(self, error: ssl.SSLError) -> TlsError:
+        return tls_error(error, server_side=self._server_side, opened=True)
+
     def _closed(self, action: str) -> TlsError:
         return closed_in_handshake(action, answered=self._answered, server_side=self._server_side)
 
@@ -194,7 +197,7 @@ class TlsTransport:
             while self._tls.read(_RECORD_BYTES):
                 pass
         except ssl.SSLError as error:
-            explained = tls_error(error, server_side=self._server_side)
+            explained = self._explain(error)
             return explained if explained.refused else None
         except OSError:
             pass

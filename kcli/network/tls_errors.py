@@ -26,8 +26,8 @@ _REFUSED_CERTIFICATE = "the broker does not accept the client certificate of ssl
 _VERSIONS = "client and broker have no TLS version in common; check ssl.enabled.protocols and ssl.protocol"
 _SUITES = "client and broker have no cipher suite in common; check ssl.cipher.suites"
 
-# Alerts that a broker sends to a client, and OpenSSL's own reasons, which end every attempt.
-_OF_CLIENT = {
+# Alerts about a client's certificate: under TLS 1.3 they come after the handshake.
+_CERTIFICATE_ALERTS = {
     "BAD_CERTIFICATE": _CLIENT_CERTIFICATE,
     "CERTIFICATE_REQUIRED": _CLIENT_CERTIFICATE,
     "UNKNOWN_CA": f"{_REFUSED_CERTIFICATE}: its issuer is unknown to the broker",
@@ -37,6 +37,9 @@ _OF_CLIENT = {
     "UNSUPPORTED_CERTIFICATE": f"{_REFUSED_CERTIFICATE}: it is of a kind that the broker does not support",
     "DECRYPT_ERROR": f"{_REFUSED_CERTIFICATE}: its signature is not valid",
     "ACCESS_DENIED": f"{_REFUSED_CERTIFICATE}: access is denied",
+}
+# Other alerts that a broker sends to a client, and OpenSSL's own reasons, which end every attempt.
+_OF_CLIENT = _CERTIFICATE_ALERTS | {
     "HANDSHAKE_FAILURE": (
         "the broker accepts none of the cipher suites, or it requires a client certificate;"
         " check ssl.cipher.suites and ssl.keystore.location"
@@ -82,10 +85,11 @@ def closed_in_handshake(action: str, *, answered: bool, server_side: bool) -> Tl
     return TlsError(f"it {action} the connection at the start of the handshake; {hint}", refused=False)
 
 
-def tls_error(error: ssl.SSLError, *, server_side: bool, answered: bool = True) -> TlsError:
-    """Return the sentence for an error of OpenSSL in the handshake, or later: TLS 1.3 reports some only after it.
+def tls_error(error: ssl.SSLError, *, server_side: bool, answered: bool = True, opened: bool = False) -> TlsError:
+    """Return the sentence for an error of OpenSSL.
 
-    `answered`: the other side has sent a record of TLS before.
+    `answered`: the other side has sent a record of TLS before. `opened`: the handshake is complete, but TLS 1.3 reports
+    a refused client certificate only after it.
     """
     reason = getattr(error, "reason", None) or ""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -97,7 +101,7 @@ def tls_error(error: ssl.SSLError, *, server_side: bool, answered: bool = True) 
         side = "client" if server_side else "broker"
         return TlsError(f"the {side} sent bytes that are not TLS", refused=False)
     name = reason.partition("_ALERT_")[2] or reason.removeprefix("TLSV1_")
-    sentence = (_OF_SERVER if server_side else _OF_CLIENT).get(name)
+    sentence = (_OF_SERVER if server_side else _CERTIFICATE_ALERTS if opened else _OF_CLIENT).get(name)
     if sentence is not None:
         return TlsError(sentence)
     words = name.replace("_", " ").lower() or "unknown error"

@@ -6,6 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -21,8 +22,8 @@ from tests.network.harness import BytesFile, SocketHarness, SocketPeer
 class TlsHarness(SocketHarness):
     """A client's selector, and servers that the test drives from a thread."""
 
-    def __init__(self, certificates: Certificates) -> None:
-        super().__init__()
+    def __init__(self, certificates: Certificates, **options: Any) -> None:
+        super().__init__(**options)
         self.certificates = certificates
         self.threads: list[threading.Thread] = []
 
