@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kcli.clock import Clock, SystemClock
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, KcliError, TimeoutExpired
+from kcli.errors import AuthenticationError, BrokerError, ConfigError, KcliError, TimeoutExpired
 from kcli.spark.selection import Assign, Pattern, Subscribe
 from kcli.structs import TopicPartition
 
@@ -135,7 +135,7 @@ class Lookup:
             attempts -= 1
             try:
                 return request(deadline_ms)
-            except (ConfigError, TimeoutExpired):
+            except (ConfigError, AuthenticationError, TimeoutExpired):
                 raise
             except KcliError:
                 is_too_late = self._clock.now_ms() + self._options.fetch_offset_retry_interval_ms >= deadline_ms

@@ -11,6 +11,7 @@ from kcli.consumer.consumer import Consumer
 from kcli.consumer.subscription import PositionReset
 from kcli.error_codes import ErrorCode
 from kcli.errors import (
+    AuthenticationError,
     BrokerError,
     CorruptRecords,
     KcliError,
@@ -23,6 +24,7 @@ from kcli.errors import (
 from kcli.protocol.messages import fetch, find_coordinator
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
+from tests.client.sasl_gate import ALICE, SaslGate
 from tests.consumer.cluster import FakeCluster
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
@@ -955,3 +957,54 @@ def test_a_malformed_response_is_a_broken_connection_and_is_retried_with_backoff
     assert 3 <= len(garbled) <= 50
     cluster.selector.respond = respond
     assert [len(columns) for columns in consumer.poll(5000).values()] == [1]
+
+
+# --- authentication
+
+
+def test_a_follower_reads_on_over_the_ends_of_its_sessions() -> None:
+    cluster = FakeCluster(nodes=2)
+    logs = cluster.topic("t", partitions=2), cluster.logs[T1]
+    gate = SaslGate(cluster.selector, cluster.spoken, cluster.clock, lifetime_ms=3_000)
+    consumer = reader(cluster, T0, T1, **ALICE)
+    expected: dict[TopicPartition, list[str]] = {T0: [], T1: []}
+    found: dict[TopicPartition, list[str]] = {T0: [], T1: []}
+    for number in range(300):
+        logs[number % 2].append(str(number))
+        expected[T0 if number % 2 == 0 else T1].append(str(number))
+        for tp, read in values(consumer, polls=1, timeout_ms=100).items():
+            found[tp] += read
+    for tp, read in values(consumer).items():
+        found[tp] += read
+    assert found == expected
+    assert gate.renewals >= 15
+    assert gate.expired == 0
+    assert len(cluster.selector.peers) == 2
+
+
+def test_a_poll_ends_with_a_failed_authentication_at_once() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    gate = SaslGate(cluster.selector, cluster.spoken, cluster.clock)
+    gate.knows_alice = False
+    consumer = reader(cluster, **ALICE)
+    for _ in range(3):
+        began_ms = cluster.clock.now_ms()
+        with pytest.raises(AuthenticationError, match=r"10\.0\.0\.1:9092: SASL PLAIN: Authentication failed"):
+            consumer.poll(60_000)
+        assert cluster.clock.now_ms() - began_ms < 2_000
+    gate.knows_alice = True
+    assert values(consumer) == {T0: ["a"]}
+
+
+def test_a_follower_ends_when_its_credentials_are_withdrawn() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    gate = SaslGate(cluster.selector, cluster.spoken, cluster.clock, lifetime_ms=3_000)
+    consumer = reader(cluster, **ALICE)
+    assert values(consumer, polls=2) == {T0: ["a"]}
+    gate.knows_alice = False
+    with pytest.raises(AuthenticationError, match="Authentication failed"):
+        consumer.poll(60_000)
+    assert cluster.clock.now_ms() < 4_000
+    consumer.close()

@@ -10,7 +10,7 @@ import pytest
 
 from kcli.client.config import ProducerConfig
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, KcliError, TimeoutExpired
+from kcli.errors import AuthenticationError, BrokerError, ConfigError, KcliError, TimeoutExpired
 from kcli.network.memory import MemoryPeer
 from kcli.producer.batches import Outcome, RecordMetadata
 from kcli.producer.producer import Producer
@@ -18,6 +18,7 @@ from kcli.protocol.messages.produce import ProduceResponse
 from kcli.protocol.records.record import NewRecord
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
+from tests.client.sasl_gate import ALICE, SaslGate
 from tests.producer.fake_log import FakeLog, Fault, poll_until
 
 ORDERS = TopicPartition("orders", 0)
@@ -601,3 +602,27 @@ def test_a_text_value_is_refused() -> None:
     producer = FakeLog().producer()
     with pytest.raises(TypeError, match="the value of a record is bytes or None, not str"):
         producer.send("orders", "text")  # type: ignore[arg-type]
+
+
+def test_a_failed_authentication_fails_the_records_at_once() -> None:
+    cluster = FakeLog()
+    gate = SaslGate(cluster.selector, cluster.versions, cluster.clock, lifetime_ms=3_000)
+    producer = cluster.producer(**ALICE)
+    stored = producer.send("orders", b"a")
+    producer.flush()
+    assert stored.succeeded
+    gate.knows_alice = False
+    cluster.clock.advance(2_900)
+    futures = [producer.send("orders", b"b") for _ in range(3)]
+    producer.flush()
+    assert [type(future.error) for future in futures] == [AuthenticationError] * 3
+    assert cluster.clock.now_ms() < 5_000
+    assert cluster.values() == [b"a"]
+
+
+def test_a_first_record_is_refused_at_once_with_wrong_credentials() -> None:
+    cluster = FakeLog()
+    SaslGate(cluster.selector, cluster.versions, cluster.clock).knows_alice = False
+    producer = cluster.producer(**ALICE)
+    assert isinstance(producer.send("orders", b"a").error, AuthenticationError)
+    assert cluster.clock.now_ms() < 1_000

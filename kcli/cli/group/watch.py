@@ -11,7 +11,7 @@ from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
-from kcli.errors import ConfigError, KcliError
+from kcli.errors import AuthenticationError, ConfigError, KcliError
 
 if TYPE_CHECKING:
     from kcli.admin.groups.rates import GroupsSample, TopicRow
@@ -82,7 +82,8 @@ def _watch(
 ) -> int:
     """Show `samples` samples, or until `q` is pressed; return the status of the last one.
 
-    If no group exists in the first sample, its error is raised; otherwise missing groups are waited for.
+    If no group exists in the first sample, its error is raised; otherwise missing groups are waited for. A failed
+    authentication ends the watch.
     """
     from kcli.admin.groups.listing import with_suggestions
     from kcli.admin.groups.rates import RateHistory
@@ -98,6 +99,9 @@ def _watch(
             if number == 1 and not sample.surveys:
                 raise next(iter(with_suggestions(client, sample.errors, began_ms + timeout_ms).values()))
             failed = sample.errors
+            refused = next((error for error in failed.values() if isinstance(error, AuthenticationError)), None)
+            if refused is not None and not sample.surveys:
+                raise refused
             view.show(history.add(sample), env.clock.wall_ms())
             if number == samples or _quits(client, keyboard, view, began_ms + interval_s * 1000 - env.clock.now_ms()):
                 break

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from kcli.errors import BrokerError, KcliError
+from kcli.errors import AuthenticationError, BrokerError, KcliError
 
 if TYPE_CHECKING:
     from kcli.producer.batches import Outcome
@@ -39,7 +39,8 @@ def feed(
 
     A segment of input longer than `longest_bytes` is a failed record. When the input pauses, all records read so far
     are sent before the next read, because the producer sends nothing during it. `tick` is called after each chunk.
-    Raise KcliError when a stream cannot be opened or read; the records before the error are stored.
+    Raise KcliError when a stream cannot be opened or read; the records before the error are stored. A failed
+    authentication ends the reading.
     """
 
     def write(segments: Sequence[bytes]) -> None:
@@ -57,6 +58,8 @@ def feed(
                 tick()
                 if not _is_readable(stream):
                     producer.flush()
+                if tally.is_refused:
+                    return
             write(splitter.finish())
             if splitter.too_long:
                 tally.read += splitter.too_long
@@ -194,6 +197,11 @@ class WriteTally:
         key = outcome, kind or _kind(error)
         first = self._failures.get(key, Failure(outcome, error, 0))
         self._failures[key] = first._replace(records=first.records + records)
+
+    @property
+    def is_refused(self) -> bool:
+        """True after a failed authentication: no broker will store another record."""
+        return any(isinstance(failure.error, AuthenticationError) for failure in self._failures.values())
 
     @property
     def stored(self) -> int:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import os
+from collections.abc import Iterator, Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.cli.produce.feed import Splitter, WriteTally
-from kcli.errors import BrokerError, TimeoutExpired
+from kcli.cli.produce.feed import Splitter, WriteTally, feed
+from kcli.errors import AuthenticationError, BrokerError, TimeoutExpired
 from kcli.producer.batches import Outcome
+from kcli.protocol.records.record import NewRecord
 from kcli.structs import TopicPartition
+from tests.client.sasl_gate import ALICE, SaslGate
+from tests.producer.fake_log import FakeLog
 
 
 def split(splitter: Splitter, data: bytes, sizes: list[int]) -> list[bytes]:
@@ -76,3 +83,37 @@ def test_the_tally_reports_one_line_per_kind_of_failure() -> None:
         "2 records not stored: not sent",
     ]
     assert tally.summary(2.0).startswith("4 records stored, 0.0 MB read in 2.00 s (2 records/s, ")
+
+
+def test_the_input_is_not_read_on_after_a_failed_authentication() -> None:
+    cluster = FakeLog()
+    gate = SaslGate(cluster.selector, cluster.versions, cluster.clock, lifetime_ms=3_000)
+    producer, tally = cluster.producer(**ALICE), WriteTally()
+
+    def lines() -> Iterator[bytes]:
+        yield b"a\n"
+        gate.knows_alice = False
+        cluster.clock.advance(2_900)
+        yield b"b\n"
+        raise AssertionError("the input is read on")
+
+    class Input(io.BytesIO):
+        """A pipe in which each line is alone."""
+
+        more = lines()
+
+        def read1(self, size: int | None = -1, /) -> bytes:
+            return next(self.more)
+
+        def fileno(self) -> int:
+            return quiet
+
+    def parse(segments: Sequence[bytes], wall_ms: int) -> list[NewRecord]:
+        return [NewRecord(None, segment, wall_ms) for segment in segments]
+
+    quiet, other_end = os.pipe()
+    feed(producer, "orders", None, [Input()], parse, tally, delimiter=b"\n", longest_bytes=100, wall_ms=lambda: 0)
+    os.close(quiet)
+    os.close(other_end)
+    assert cluster.values() == [b"a"]
+    assert [type(failure.error) for failure in tally.failures] == [AuthenticationError]

@@ -8,7 +8,7 @@ import pytest
 
 from kcli.consumer.group.classic_protocol import Reaction, reaction_to
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError
+from kcli.errors import AuthenticationError, BrokerError
 from kcli.protocol.messages.find_coordinator import FindCoordinatorResponse
 from kcli.protocol.messages.heartbeat import HeartbeatResponse
 from kcli.protocol.messages.join_group import JoinGroupResponse
@@ -16,6 +16,7 @@ from kcli.protocol.messages.leave_group import LeaveGroupResponse
 from kcli.protocol.messages.sync_group import SyncGroupResponse
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
+from tests.client.sasl_gate import ALICE, SaslGate
 from tests.consumer.group.classic_cluster import ClassicCluster, Member, subscription_of
 
 E = ErrorCode
@@ -443,3 +444,17 @@ def test_a_fatal_error_of_the_lookup_waits_for_the_next_poll_without_a_heartbeat
     assert beat(cluster.clock.now_ms()).next_ms > cluster.clock.now_ms() + 1_000
     with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
         member.poll(1)
+
+
+def test_a_member_ends_when_its_credentials_are_withdrawn() -> None:
+    cluster = ClassicCluster()
+    cluster.topic("t").append("a")
+    gate = SaslGate(cluster.selector, cluster.spoken, cluster.clock, lifetime_ms=3_000)
+
+    member = Member(cluster, **ALICE)
+    assert member.poll() == ["a"]
+    gate.knows_alice = False
+    with pytest.raises(AuthenticationError, match="SASL PLAIN: Authentication failed"):
+        member.consumer.poll(60_000)
+    assert cluster.clock.now_ms() < 6_000
+    member.consumer.close()

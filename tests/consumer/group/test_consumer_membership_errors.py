@@ -12,10 +12,11 @@ import pytest
 from kcli.consumer.group.group_membership import NO_GENERATION
 from kcli.consumer.group.kip848_protocol import REACTIONS
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, UnsupportedVersion
+from kcli.errors import AuthenticationError, BrokerError, UnsupportedVersion
 from kcli.protocol.messages import find_coordinator
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
+from tests.client.sasl_gate import ALICE, SaslGate
 from tests.consumer.group.kip848_cluster import HEARTBEAT, INTERVAL_MS, AssigningCluster, Member, refusal
 
 T0, T1 = (TopicPartition("t", number) for number in range(2))
@@ -327,3 +328,18 @@ def test_a_member_without_brokers_stays_and_continues_when_they_return(
     cluster.come_back(1)
     member.poll(5000)
     assert (member.membership.state, cluster.heartbeats()[-1].member_epoch) == ("stable", 2)
+
+
+def test_a_member_ends_when_its_credentials_are_withdrawn() -> None:
+    cluster = AssigningCluster()
+    cluster.topic("t").append("a")
+    gate = SaslGate(cluster.selector, cluster.spoken, cluster.clock, lifetime_ms=3_000)
+    cluster.assign(TopicPartition("t", 0))
+    member = Member(cluster, **ALICE)
+    member.poll()
+    assert member.owned() == "t-0"
+    gate.knows_alice = False
+    with pytest.raises(AuthenticationError, match="SASL PLAIN: Authentication failed"):
+        member.consumer.poll(60_000)
+    assert cluster.clock.now_ms() < 6_000
+    member.consumer.close()
