@@ -18,7 +18,7 @@ GROUPS = {
     "assignor": "Show and forecast the partition assignment of groups.",
     "compat": "Run command lines of Apache Kafka's own tools.",
     "cluster": "Describe the cluster and its brokers.",
-    "profile": "Show and choose the profiles of clusters.",
+    "profile": "Show, choose and check the profiles of clusters.",
     "broker": "Run an embedded Kafka broker for tests and demos.",
     "spark": "Export and analyse topics with Apache Spark.",
 }
@@ -53,6 +53,7 @@ COMMANDS: dict[tuple[str, ...], str] = {
     ("profile", "list"): "List the profiles.",
     ("profile", "show"): "Show the settings of a profile, and where each comes from.",
     ("profile", "use"): "Make a profile the current one.",
+    ("profile", "check"): "Connect step by step, and show where it stops and why.",
     ("spark", "export"): "Write topics to files: Parquet, JSON, CSV and others.",
     ("spark", "doctor"): "Check that everything that Spark needs is installed.",
     ("spark", "throughput"): "Show records and bytes over time, read from batch headers.",

@@ -26,6 +26,7 @@ class ClientSecurity:
         self.protocol = config.security_protocol
         self._context: SSLContext | None = None
         self._mechanism: ClientMechanism | None = None
+        self._principal: str | None = None
         if self.protocol in ("SSL", "SASL_SSL"):
             from kcli.security.tls import client_context
 
@@ -34,6 +35,12 @@ class ClientSecurity:
             from kcli.security.sasl import client_mechanism
 
             self._mechanism = client_mechanism(config)
+            self._principal = _principal(config)
+
+    @property
+    def principal(self) -> str | None:
+        """The principal that brokers see, such as "User:alice"; None if only they know it."""
+        return self._principal
 
     def __repr__(self) -> str:
         return f"<ClientSecurity {self.protocol}{f' {self.mechanism}' if self.mechanism else ''}>"
@@ -69,3 +76,14 @@ class ClientSecurity:
         """Return the steps of SASL with the broker at `host`: those of `authenticate`."""
         assert self._mechanism is not None
         return authenticate(self._mechanism, host, versions, protocol=self.protocol)
+
+
+def _principal(config: ClientConfig) -> str | None:
+    """Return the principal of a user name in the login; None for a token, whose owner is the principal, and others."""
+    if config.sasl_mechanism not in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512") or config.sasl_jaas_config is None:
+        return None
+    from kcli.security.jaas import parse_jaas
+
+    login = parse_jaas(config.sasl_jaas_config.reveal())
+    is_token = (login.option("tokenauth") or "").lower() == "true"
+    return None if is_token else f"User:{login.option('username')}"

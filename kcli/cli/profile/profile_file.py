@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from kcli.cli.environment import COLOURS, Environment
 from kcli.errors import ConfigError
-from kcli.settings import format_value, invalid_value, is_secret
+from kcli.settings import format_value, invalid_value
 from kcli.text import closest_name
 
 #: The name that stands for no profile.
@@ -74,15 +74,9 @@ class ProfileFile(NamedTuple):
 
     @property
     def has_secrets(self) -> bool:
-        return any(is_hidden(name) and value for it in self.profiles.values() for name, value in it.properties.items())
+        from kcli.client.config import is_secret_property
 
-
-def is_hidden(name: str) -> bool:
-    """Return whether the value of a property is a secret: one of Kafka's passwords, or a name that sounds like one."""
-    from kcli.client.config import ClientConfig
-
-    known = ClientConfig.SETTINGS.get(name)
-    return is_secret(name) if known is None else known.kind == "Password"
+        return any(is_secret_property(name) and value for it in self.profiles.values() for name, value in it.properties.items())
 
 
 def read_file(path: str) -> ProfileFile:

@@ -28,7 +28,7 @@ def run(
     """
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
-    from kcli.cli.profile.profile_file import is_hidden
+    from kcli.client.config import is_secret_property
     from kcli.secret import Secret
 
     if name is not None:
@@ -40,7 +40,7 @@ def run(
     items += [
         {
             "setting": key,
-            "value": str(Secret(value)) if is_hidden(key) else value,
+            "value": str(Secret(value)) if is_secret_property(key) else value,
             "source": common.sources[key],
         }
         for key, value in sorted(common.given.items())

@@ -11,7 +11,6 @@ from kcli.cli.profile.profile_file import (
     Profile,
     ProfileFile,
     choose_current,
-    is_hidden,
     parse,
     read_file,
     with_current,
@@ -116,20 +115,6 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="it is not UTF-8 text"):
         read_file(str(tmp_path / "x"))
-
-
-@pytest.mark.parametrize(
-    ("name", "hidden"),
-    [
-        ("sasl.password", True),
-        ("sasl.jaas.config", True),
-        ("ssl.key.password", True),
-        ("sasl.oauthbearer.token.endpoint.url", False),
-        ("sasl.username", False),
-    ],
-)
-def test_secrets_are_recognised_by_their_kind(name: str, hidden: bool) -> None:
-    assert is_hidden(name) is hidden
 
 
 BEFORE = '# mine\ncurrent = "a"  # usual\n\n[profile.a]\n# current = "x"\n[profile.b]\n'
