@@ -6,7 +6,7 @@ _kcli() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command="" words="" i
     for ((i = 1; i < COMP_CWORD && i < 3; i++)); do
         case "$command ${COMP_WORDS[i]}" in
-            " topic" | " consume" | " group" | " offsets" | " assignor" | " compat" | " cluster" | " profile" | " broker" | " spark" | " demo" | " topic list" | " topic describe" | " topic create" | " topic delete" | " consume topic" | " produce" | " group list" | " group describe" | " group lag" | " group watch" | " group explain" | " group wait" | " group delete" | " group remove-members" | " offsets show" | " offsets export" | " offsets reset" | " offsets apply" | " offsets copy" | " offsets delete" | " offsets undo" | " assignor show" | " assignor diff" | " compat consumer-groups" | " cluster describe" | " cluster api-versions" | " profile list" | " profile show" | " profile use" | " spark export" | " spark doctor" | " spark throughput" | " spark skew" | " spark profile" | " spark gaps" | " spark duplicates" | " spark compare" | " spark lag-history" | " spark group-offsets" | " spark sql" | " broker run") command+=" ${COMP_WORDS[i]}" ;;
+            " topic" | " consume" | " group" | " offsets" | " assignor" | " compat" | " cluster" | " profile" | " broker" | " spark" | " demo" | " topic list" | " topic describe" | " topic create" | " topic delete" | " consume topic" | " produce" | " group list" | " group describe" | " group lag" | " group watch" | " group explain" | " group wait" | " group delete" | " group remove-members" | " offsets show" | " offsets export" | " offsets reset" | " offsets apply" | " offsets copy" | " offsets delete" | " offsets undo" | " assignor show" | " assignor diff" | " compat consumer-groups" | " cluster describe" | " cluster api-versions" | " profile list" | " profile show" | " profile use" | " profile check" | " spark export" | " spark doctor" | " spark throughput" | " spark skew" | " spark profile" | " spark gaps" | " spark duplicates" | " spark compare" | " spark lag-history" | " spark group-offsets" | " spark sql" | " broker run") command+=" ${COMP_WORDS[i]}" ;;
             *) break ;;
         esac
     done
@@ -267,6 +267,12 @@ _kcli() {
         " profile show:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " profile show:--timeout") return ;;
         " profile show:--output" | " profile show:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
+        " profile check:--profile" | " profile check:-P") COMPREPLY=($(compgen -W "$(_kcli_profiles)" -- "$cur")); return ;;
+        " profile check:--bootstrap-server" | " profile check:-b") return ;;
+        " profile check:--property" | " profile check:-X") return ;;
+        " profile check:--command-config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        " profile check:--timeout") return ;;
+        " profile check:--output" | " profile check:-O") COMPREPLY=($(compgen -W "table json jsonl csv tsv" -- "$cur")); return ;;
         " spark export:--to") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " spark export:--format") return ;;
         " spark export:--every") return ;;
@@ -501,7 +507,7 @@ _kcli() {
         " assignor") words="show diff" ;;
         " compat") words="consumer-groups" ;;
         " cluster") words="describe api-versions" ;;
-        " profile") words="list show use" ;;
+        " profile") words="list show use check" ;;
         " broker") words="run" ;;
         " spark") words="export doctor throughput skew profile gaps duplicates compare lag-history group-offsets sql" ;;
         " demo") words="--keep --help -h" ;;
@@ -534,6 +540,7 @@ _kcli() {
         " profile list") words="--output -O --help -h" ;;
         " profile show") words="--profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " profile use") words="--help -h" ;;
+        " profile check") words="--profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " spark export") words="--to --format --once --follow --every --checkpoint --columns --value --partition-by --compression --mode --files --commit-group --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
         " spark doctor") words="--master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " spark throughput") words="--window --slide --by --summary --exact --fail-if --report --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;

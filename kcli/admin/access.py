@@ -34,14 +34,8 @@ def check_access(client: ConsumerNetworkClient, deadline_ms: float) -> Iterator[
 
     `brokers` connects to the addresses that the brokers advertise, which differ from the bootstrap servers.
     """
-    actions: Mapping[str, Callable[[ConsumerNetworkClient, float], tuple[str | None, Facts]]] = {
-        "cluster": _cluster,
-        "brokers": _brokers,
-        "topics": _topics,
-        "groups": _groups,
-    }
     failed = False
-    for name, action in actions.items():
+    for name, action in _ACTIONS.items():
         if failed:
             yield Step(name)
             continue
@@ -141,3 +135,13 @@ def _counted(noun: str, operations: Iterable[int], visible: int | None = None) -
 def _names(bits: int) -> list[str] | None:
     """Return the names of authorized operations; None if the broker did not return them."""
     return None if bits == _UNKNOWN else operation_names(bits)
+
+
+_ACTIONS: Mapping[str, Callable[[ConsumerNetworkClient, float], tuple[str, Facts]]] = {
+    "cluster": _cluster,
+    "brokers": _brokers,
+    "topics": _topics,
+    "groups": _groups,
+}
+#: The names of the steps.
+STEPS = tuple(_ACTIONS)

@@ -18,7 +18,7 @@ from kcli.client.connections import Resolve, address_of, resolve
 from kcli.clock import Clock
 from kcli.errors import AuthenticationError, DisconnectedError, KcliError, ProtocolError, TimeoutExpired
 from kcli.network.selector import Selector
-from kcli.network.transport import PlainTransport, SocketAddress, finish_connect, format_address
+from kcli.network.transport import PlainTransport, SocketAddress, Transport, finish_connect, format_address
 from kcli.protocol.headers import decode_response, encode_request
 from kcli.protocol.registry import response_type
 from kcli.structs import Node
@@ -252,7 +252,7 @@ class _ServerCheck:
     def _remaining_ms(self) -> float:
         return self._deadline_ms - self._clock.now_ms()
 
-    def _open(self) -> object:
+    def _open(self) -> Transport:
         """Connect, with TLS if it is configured; return the transport."""
         transport = PlainTransport if self._security is None else self._security.transport(self._server.host)
         self._selector.connect(_CONNECTION, self._addresses[0], transport=transport)
@@ -297,19 +297,19 @@ class _ServerCheck:
             if is_done():
                 return
             if self._remaining_ms() <= 0:
-                raise TimeoutExpired(f"no answer in time{self._hint()}")
+                raise TimeoutExpired(f"timed out before {awaited}")
 
     def _lost(self, reason: str, awaited: str) -> KcliError:
+        has_tls = self._security is not None and self._security.uses_tls
+        if _CONNECTION in self._selector.refused and not has_tls:
+            protocol = "SSL or SASL_SSL" if self._security is None else "SASL_SSL"
+            return AuthenticationError(f"the listener expects TLS; set security.protocol={protocol}")
         if _CONNECTION in self._selector.refused:
             return AuthenticationError(reason)
-        hint = self._hint() if reason.startswith(("closed by", "connection reset")) else ""
-        return DisconnectedError(f"{reason}{hint}")
-
-    def _hint(self) -> str:
-        """Return the usual reason of a broker that does not answer the first request."""
-        if self._versions or self._config.security_protocol in ("SSL", "SASL_SSL"):
-            return ""
-        return "; if it is a listener with TLS, set security.protocol to SSL or SASL_SSL"
+        hint = (
+            "" if has_tls or self._versions else "; if the listener expects TLS, set security.protocol=SSL or SASL_SSL"
+        )
+        return DisconnectedError(f"{reason} before {awaited}{hint}")
 
 
 def _parsed(der: bytes) -> Certificate | None:

@@ -14,6 +14,7 @@ from kcli.errors import KcliError
 
 if TYPE_CHECKING:
     from kcli.cli.output.report import Item
+    from kcli.client.config import ClientConfig
     from kcli.client.connection_check import Step
 
 COLUMNS = ["step", "server", "status", "detail"]
@@ -34,25 +35,34 @@ def run(
     visible topics and groups the operations DESCRIBE, READ and WRITE are authorized. Nothing is changed.
 
     Without a profile, the options and variables of all commands say what to check. Exit status: 0 if every step is ok,
-    2 for an invalid setting, 4 if TLS, SASL or an operation is refused, 5 if a server cannot be reached.
+    2 for an invalid setting, 4 if TLS, SASL or a request is refused, 5 if a server cannot be reached, 1 for several of
+    these.
     """
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
 
     steps = list(_steps(common, name))
-    print_report(env, Report("profile.check", COLUMNS, [_item(step) for step in steps]), common.output)
+    items = [_item(step) for step in steps]
+    is_table = common.output in (None, "table")
+    rows = [
+        {**item, "detail": step.error or step.detail, "error": None} for item, step in zip(items, steps, strict=True)
+    ]
+    print_report(env, Report("profile.check", COLUMNS, items, rows if is_table else None), common.output)
+    for step in steps:
+        if step.error is not None and is_table and not env.stdout_is_terminal:
+            env.report(f"kcli: {step.name}{f' with {step.server}' if step.server else ''} failed: {step.error}")
     return exit_status.status_of_all(step.error for step in steps)
 
 
 def _steps(common: Common, name: str | None) -> Iterator[Step]:
     """Yield the steps. If no server has passed all of its steps, the cluster is not asked."""
-    from kcli.admin.access import check_access
+    from kcli.admin.access import STEPS, check_access
     from kcli.client.connection_check import Step, check_servers
 
     try:
         if name is not None:
             common = common.with_profile(name)
-        config = common.config()
+        config: ClientConfig = common.config()
         deadline_ms = common.deadline_ms()
         steps = list(check_servers(config, common.env.clock, deadline_ms))
     except KcliError as error:
@@ -64,10 +74,12 @@ def _steps(common: Common, name: str | None) -> Iterator[Step]:
     if servers - failed and None not in failed:
         with closing(common.connect(config)) as client:
             yield from check_access(client, deadline_ms)
+    else:
+        yield from map(Step, STEPS)
 
 
 def _item(step: Step) -> Item:
     from kcli.cli.output.report import error_field
 
-    item = {"step": step.name, "server": step.server, "status": step.status, "detail": step.detail, **step.facts}
+    item: Item = {"step": step.name, "server": step.server, "status": step.status, "detail": step.detail, **step.facts}
     return item if step.error is None else {**item, "error": error_field(step.error)}

@@ -76,7 +76,9 @@ class ProfileFile(NamedTuple):
     def has_secrets(self) -> bool:
         from kcli.client.config import is_secret_property
 
-        return any(is_secret_property(name) and value for it in self.profiles.values() for name, value in it.properties.items())
+        return any(
+            is_secret_property(name) and value for it in self.profiles.values() for name, value in it.properties.items()
+        )
 
 
 def read_file(path: str) -> ProfileFile:
