@@ -4,7 +4,8 @@ A module starts with the name and key of its API, the served versions, and the f
 `handle` returns the response message, a `Pending` of it if the request must wait, or None for no answer.
 
 `api_table` maps API keys to modules and versions; ApiVersions is answered from it. Modules that are not handlers:
-`config_resources` (for the APIs of settings) and `authorized_operations` (bit fields of KIP-430).
+`config_resources` (for the APIs of settings), `authorized_operations` (bit fields of KIP-430) and
+`delegation_token_requests`.
 
 **Threads and ownership**: handlers run in the broker's loop thread and keep no state of their own. State belongs to the
 parts of `Broker`.

@@ -1,0 +1,80 @@
+"""AlterUserScramCredentials (51), v0: set and remove SCRAM users. ALTER on the cluster is needed.
+
+Deliberately missing: nothing. The client has salted the password; neither is stored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kcli.broker.handlers.acl_requests import cluster_denied
+from kcli.broker.request_context import RequestContext
+from kcli.broker.security.credentials import MECHANISMS, Change, Credentials
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
+from kcli.protocol.acls import AclOperation
+from kcli.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from kcli.security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS, salted_credential
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+
+
+def handle(
+    broker: Broker, request: AlterUserScramCredentialsRequest, context: RequestContext
+) -> AlterUserScramCredentialsResponse:
+    """Return a result per user. A user with an invalid change is not changed at all."""
+    requested: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
+    counts = Counter((one.name, one.mechanism) for one in requested)
+    errors: dict[str, BrokerError] = {}
+    changes: list[Change] = []
+    try:
+        if not broker.authorizer.allows_cluster(context, AclOperation.ALTER):
+            raise cluster_denied(AclOperation.ALTER)
+        for one in requested:
+            try:
+                if counts[one.name, one.mechanism] > 1:
+                    raise BrokerError(
+                        ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+                    )
+                changes.append(_change(broker.credentials, one))
+            except BrokerError as error:
+                errors.setdefault(one.name, error)
+        broker.credentials.apply(change for change in changes if change.user not in errors)
+    except BrokerError as error:
+        errors = {one.name: error for one in requested}
+    return AlterUserScramCredentialsResponse(
+        results=[_result(user, errors.get(user)) for user in dict.fromkeys(one.name for one in requested)]
+    )
+
+
+def _change(credentials: Credentials, requested: ScramCredentialDeletion | ScramCredentialUpsertion) -> Change:
+    """Check a change in the order and words of Apache Kafka. BrokerError if it is not valid."""
+    user, mechanism = requested.name, MECHANISMS.get(requested.mechanism)
+    if not user:
+        raise BrokerError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if mechanism is None:
+        raise BrokerError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    if isinstance(requested, ScramCredentialDeletion):
+        if credentials.credential(mechanism, user) is None:
+            raise BrokerError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+        return Change(user, mechanism, None)
+    if requested.iterations < MIN_ITERATIONS:
+        raise BrokerError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    if requested.iterations > MAX_ITERATIONS:
+        raise BrokerError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    salted = bytes(requested.salted_password)
+    return Change(user, mechanism, salted_credential(mechanism, salted, bytes(requested.salt), requested.iterations))
+
+
+def _result(user: str, error: BrokerError | None) -> AlterUserScramCredentialsResult:
+    if error is None:
+        return AlterUserScramCredentialsResult(user=user, error_message=None)
+    return AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.detail)

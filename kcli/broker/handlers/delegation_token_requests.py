@@ -1,0 +1,29 @@
+"""Checks that the handlers of delegation tokens share. Not a handler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.broker.request_context import ANONYMOUS, RequestContext
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+
+#: In the place of each time in a response with an error.
+NO_TIME = -1
+
+
+def check_client(broker: Broker, context: RequestContext) -> None:
+    """Refuse a client without an identity of its own: on PLAINTEXT, without a certificate, or with a token (KIP-48)."""
+    protocols = {endpoint.name: endpoint.protocol for endpoint in broker.config.endpoints}
+    protocol = protocols.get(context.listener, "PLAINTEXT")
+    if context.is_token or protocol == "PLAINTEXT" or (protocol == "SSL" and context.principal == ANONYMOUS):
+        raise BrokerError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+
+
+def split_principal(principal: str) -> tuple[str, str]:
+    """Return type and name of a principal such as `User:alice`."""
+    kind, _, name = principal.partition(":")
+    return kind, name

@@ -1,0 +1,29 @@
+"""ExpireDelegationToken (40), v1-2: an earlier expiry of a token, for its owner, its requester and its renewers.
+
+Deliberately missing: nothing. Sessions that were authenticated with the token live until their end, as in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.broker.handlers.delegation_token_requests import NO_TIME, check_client
+from kcli.broker.request_context import RequestContext
+from kcli.errors import BrokerError
+from kcli.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+
+
+def handle(
+    broker: Broker, request: ExpireDelegationTokenRequest, context: RequestContext
+) -> ExpireDelegationTokenResponse:
+    """Return the new expiry; a negative period removes the token at once."""
+    try:
+        check_client(broker, context)
+        hmac, period_ms = bytes(request.hmac), request.expiry_time_period_ms
+        expires_ms = broker.tokens.expire(hmac, context.principal, period_ms, context.now_wall_ms)
+    except BrokerError as error:
+        return ExpireDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=NO_TIME)
+    return ExpireDelegationTokenResponse(expiry_timestamp_ms=expires_ms)
