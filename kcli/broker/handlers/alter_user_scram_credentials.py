@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kcli.broker.handlers.acl_requests import cluster_denied
+from kcli.broker.handlers.rights import cluster_denied
 from kcli.broker.request_context import RequestContext
 from kcli.broker.security.credentials import MECHANISMS, Change, Credentials
 from kcli.error_codes import ErrorCode
