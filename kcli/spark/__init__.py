@@ -22,7 +22,8 @@ only threads are one committing thread per committed source (`group_commits`) an
 
 **Non-obvious**
 
-- Options travel to every task, so secrets are resolved (`env:`, `file:`) in the process that connects.
+- Options travel to every task, as those of Spark's Kafka connector do. `env:` and `file:` keep passwords out of them:
+  they are resolved in the process that connects. Spark redacts those that are given (`redaction`).
 - `inline_source` and the functions in `pipelines` that run in tasks (`lag_tasks`, `profile_tasks`) are pickled by
   value: they must not import kcli at module level, because the remote machine may not have it.
 - Idle connections are kept per worker process (`task.borrowed_client`): Spark reuses workers, and a forked child must
@@ -48,12 +49,15 @@ def register(spark: SparkSession) -> None:
     """Register the format "kcli" in a session, for `spark.read` and `spark.readStream`. Repeated calls have no effect.
 
     From then on the stream option `commitGroup` works, except over Spark Connect; use `commit_to_group` there.
+    Passwords among the options are redacted in plans of this session.
     """
     from kcli.spark.commit_option import follow_option
+    from kcli.spark.redaction import hide_passwords
     from kcli.spark.source import KcliDataSource
 
     spark.dataSource.register(KcliDataSource)
     follow_option(spark)
+    hide_passwords(spark)
 
 
 def __getattr__(name: str) -> Any:

@@ -364,6 +364,7 @@ def _connect(
 ) -> SparkSession:
     from pyspark.sql import SparkSession
 
+    from kcli.spark.redaction import hide_passwords
     from kcli.spark.ship import register_inline
 
     report(f"connecting to {_shown(remote)}")
@@ -388,6 +389,7 @@ def _connect(
         _register(session)
     else:
         register_inline(session)
+        hide_passwords(session)
     return session
 
 

@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local[2] session with format "kcli" registered, and the JVM connector on the class path if available."""
     folder = tmp_path_factory.mktemp("spark")
+    (folder / "events").mkdir()
     conf = {
         "spark.driver.memory": "1g",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": str(folder / "events"),
+        "spark.eventLog.enabled": "true",
         "spark.driver.extraJavaOptions": QUICK_JVM,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
