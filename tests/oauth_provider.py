@@ -77,14 +77,26 @@ class SigningKey:
 
 
 class OAuthKeys:
-    """The keys in a folder: the provider's, and that of clients that sign assertions."""
+    """The keys in a folder: the provider's, and that of clients that sign assertions.
+
+    `token_file` has a token of the subject admin, `assertion_file` an assertion that is good for one, and
+    `template_file` the claims of such an assertion, for a client that signs it.
+    """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.provider = SigningKey(folder / "provider.pem")
         self.client = SigningKey(folder / "client.pem")
         self.key_set_file = folder / "jwks.json"
+        self.token_file = folder / "token.jwt"
+        self.assertion_file = folder / "assertion.jwt"
+        self.template_file = folder / "template.json"
         if not self.key_set_file.exists():
+            claims = {"iss": "kcli", "sub": "admin", "aud": "provider"}
+            now = int(time.time())
+            self.token_file.write_text(self.token("admin", 24 * 3600))
+            self.assertion_file.write_text(self.client.sign({**claims, "iat": now, "exp": now + 24 * 3600}))
+            self.template_file.write_text(json.dumps({"header": {"kid": KEY_ID}, "payload": claims}))
             self.key_set_file.write_text(json.dumps(self.provider.key_set()))
 
     def token(self, subject: str, lifetime_s: float = 3600, **claims: Any) -> str:

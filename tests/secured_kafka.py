@@ -18,11 +18,13 @@ groups and users in ACLs.
 
 from __future__ import annotations
 
+import functools
 import json
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.certificates import Certificates, make_certificates
 from tests.kerberos import REALM, SERVICE, Kdc, Kerberos
@@ -30,8 +32,9 @@ from tests.oauth_provider import AUDIENCE, OAuthKeys, OAuthProvider
 from tests.real_kafka import CLUSTER_ID, SMALL_JVM, Kafka, KafkaNode
 
 # Names and passwords, for PLAIN, SCRAM, Kerberos and as OAuth clients.
-USERS = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
-SUPER_USERS = ("admin", "ANONYMOUS", "broker", "client")  # client: the common name of the client certificate
+USERS = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret", "odd": "quote\" back\\slash 'é"}
+SUPER_USERS = ("admin", "odd", "ANONYMOUS", "broker", "client")  # client: the common name of the client certificate
+SECRET_VARIABLE = "KCLI_TEST_PASSWORD"  # it has admin's password in the JVM of Kafka's tools
 REAUTH_MS = 3000
 
 LISTENERS = {
@@ -54,7 +57,20 @@ LOGIN_HANDLER = f"{MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
 
 def jaas(module: str, **options: str) -> str:
     """Return a JAAS entry with quoted values."""
-    return f"{module} required" + "".join(f' {name}="{value}"' for name, value in options.items()) + ";"
+    quoted = {name: value.replace("\\", r"\\").replace('"', r"\"") for name, value in options.items()}
+    return f"{module} required" + "".join(f' {name}="{value}"' for name, value in quoted.items()) + ";"
+
+
+def escaped(value: str) -> str:
+    """Return the value as a properties file has it, which Java reads as ISO-8859-1."""
+    return value.replace("\\", "\\\\").encode("ascii", "backslashreplace").decode().replace("\\x", "\\u00")
+
+
+class DelegationToken(NamedTuple):
+    """The user name and the password of SCRAM with `tokenauth=true`."""
+
+    identifier: str
+    hmac: str
 
 
 class SecuredKafka(Kafka):
@@ -70,10 +86,39 @@ class SecuredKafka(Kafka):
         self.oauth = OAuthKeys(Path(folder, "oauth"))
         self.token_url = token_url
 
+    @property
+    def jaas_file(self) -> Path:
+        """A JAAS file whose section KafkaClient logs in as admin, by SCRAM."""
+        return self.folder / "jaas.conf"
+
+    @functools.cached_property
+    def delegation_token(self) -> DelegationToken:
+        """A new delegation token of admin, for SCRAM over TLS."""
+        at = ("--bootstrap-server", self.servers("SASLS"), *self.command_config(self.properties("SASLS")))
+        made = self.tool("DelegationTokenCommand", *at, "--create", "--max-life-time-period", "-1").stdout
+        [columns] = [line.split() for line in made.splitlines() if "User:admin" in line]
+        entry = jaas(SCRAM_MODULE, username=columns[0], password=columns[1], tokenauth="true")
+        with_token = self.command_config({**self.properties("SASLS"), "sasl.jaas.config": entry})
+        deadline = time.monotonic() + 30
+        # The controller answers before the broker knows the token.
+        while self.tool("TopicCommand", *at[:2], *with_token, "--list", check=False).returncode != 0:
+            assert time.monotonic() < deadline, "the broker does not accept the delegation token"
+            time.sleep(0.1)
+        return DelegationToken(columns[0], columns[1])
+
     @classmethod
     def at(cls, address: str, jars: Path) -> SecuredKafka:
         """Return the broker that `start_secured` described."""
         return cls(**json.loads(address), jars=jars)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables for clients: the Kerberos realm, the JAAS file as Kafka's scripts take it, a password."""
+        return {
+            **self.kerberos.environment,
+            "KAFKA_OPTS": f"-Djava.security.auth.login.config={self.jaas_file}",
+            SECRET_VARIABLE: USERS["admin"],
+        }
 
     def servers(self, listener: str) -> str:
         """Return the bootstrap servers of a listener."""
@@ -100,7 +145,7 @@ class SecuredKafka(Kafka):
         """Write the properties into a new file; return the option that names it."""
         handle, path = tempfile.mkstemp(dir=self.folder, suffix=".properties")
         with open(handle, "w") as file:
-            file.writelines(f"{name}={value}\n" for name, value in properties.items())
+            file.writelines(f"{name}={escaped(value)}\n" for name, value in properties.items())
         return "--command-config", path
 
     def login(self, mechanism: str, user: str = "admin") -> dict[str, str]:
@@ -134,11 +179,20 @@ class SecuredKafka(Kafka):
 
     def _jvm_of_tools(self, *more: str) -> tuple[str, ...]:
         oauth = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
-        return super()._jvm_of_tools(
-            f"{oauth}.urls={self.token_url}",
+        oauth_files = [
+            self.oauth.token_file,
+            self.oauth.assertion_file,
+            self.oauth.template_file,
+            self.oauth.client.file,
+        ]
+        jvm = super()._jvm_of_tools(
+            f"{oauth}.urls={self.token_url},{self.oauth.token_file.as_uri()}",
+            f"{oauth}.files={','.join(map(str, oauth_files))}",
             f"-Djava.security.krb5.conf={self.kerberos.configuration}",
+            self.environment["KAFKA_OPTS"],
             *more,
         )
+        return ("env", *(f"{name}={value}" for name, value in self.environment.items()), *jvm)
 
 
 class SecuredNode(KafkaNode):
@@ -177,6 +231,9 @@ def start_secured(jars: Path, folder: Path) -> tuple[str, Callable[[], None]]:
     folder.mkdir()
     make_certificates(folder / "certificates").save()
     kdc = Kdc(folder / "kerberos", tuple(USERS))
+    (folder / "jaas.conf").write_text(
+        f"KafkaClient {{\n  {jaas(SCRAM_MODULE, username='admin', password=USERS['admin'])}\n}};\n"
+    )
     provider = OAuthProvider(OAuthKeys(folder / "oauth"), USERS)
     node = SecuredNode(folder, jars)
 
@@ -245,4 +302,4 @@ def _settings(certificates: Certificates, kerberos: Kerberos, jwks: str) -> dict
         sasl_kerberos_service_name="kafka",
         gssapi_sasl_jaas_config=jaas(KERBEROS_MODULE, **broker),
     )
-    return found
+    return {key: escaped(value) for key, value in found.items()}
