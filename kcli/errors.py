@@ -88,7 +88,7 @@ class DisconnectedError(KcliError):
 class AuthenticationError(KcliError):
     """TLS or SASL with a broker failed, and a repetition would fail as well: a certificate, a password, a mechanism.
 
-    Evidence: node.
+    The message names the broker's address, the cause and the cure.
     """
 
 

@@ -4,11 +4,12 @@
 `NetworkClient` (one connection per node, version negotiation, requests in flight) and a `Metadata` (brokers, topics,
 leaders). `send` queues a request and returns a `RequestFuture`; `poll` drives the network and completes futures. On top
 of it, `requests` sends one request or fans out over many nodes, with retries until a deadline, and `routing` finds the
-leader of a partition and the coordinator of a group. `config` has the settings of all clients.
+leader of a partition and the coordinator of a group. `config` has the settings of all clients, `security` the
+TLS and SASL of their connections.
 
-Decisions and counts are in pure modules (`connection_states`, `in_flight`, `metadata`, `api_versions`, `backoff`,
-`metrics`); sockets and selectors are only touched by `network_client`. Times are milliseconds; deadlines are times of
-the client's clock.
+Decisions and counts are in pure modules (`connection_states`, `connection_faults`, `in_flight`, `metadata`,
+`api_versions`, `authentication`, `backoff`, `metrics`); sockets and selectors are only touched by `network_client`.
+Times are milliseconds; deadlines are times of the client's clock.
 
 Threads: none of its own. Any thread may `send`, `poll` or `wakeup`; one lock protects everything below
 `ConsumerNetworkClient`, and one permit decides which thread waits for the network, for all threads (`poll_permit` has
@@ -36,5 +37,9 @@ both). A future's listeners run in the thread that polls, without the lock. The 
   the remaining time, so its caller repeats the sequence where the answer is necessary.
 - ApiVersions is sent first on each connection. A broker that cannot decode our version responds in v0, and a broker
   whose response cannot be decoded is asked again in v0.
+- A failed authentication (`AuthenticationError`) is not repeated: it fails the requests to its node at once, and a wait
+  for metadata, for records or for room while no node is connected. The next call tries again after the backoff.
+- SASL sessions with an end are renewed on their connection (KIP-368) before the next request, as Java does it.
+- `security` (TLS and SASL) is only imported if security.protocol is not PLAINTEXT: it imports ssl and hashlib.
 - Messages are imported inside functions where a command may not need them: each import costs start-up time.
 """

@@ -56,6 +56,9 @@ TRANSITIONS = {
 
 SocketAddress = tuple[int, Any]
 
+# Brokers refuse a renewal that comes sooner after the last authentication (KafkaChannel of Apache Kafka).
+_MIN_RENEWAL_MS = 1_000.0
+
 
 class NodeState:
     """The state of one node."""
@@ -70,6 +73,7 @@ class NodeState:
         "last_error",
         "reauthenticate_at_ms",
         "refusal",
+        "renewable_at_ms",
         "retry_at_ms",
         "session_end_ms",
         "setup_deadline_ms",
@@ -89,7 +93,8 @@ class NodeState:
         self.last_error: str | None = None  # reason of the last disconnection; None when READY
         self.refusal: KcliError | None = None  # the error that ended the last attempt for good
         self.retry_at_ms = float("-inf")
-        self.reauthenticate_at_ms = float("inf")
+        self.reauthenticate_at_ms = float("inf")  # no requests from then on, until the session is renewed
+        self.renewable_at_ms = float("inf")
         self.session_end_ms = float("inf")
         self.setup_deadline_ms = float("inf")
         self.throttled_until_ms = float("-inf")
@@ -163,6 +168,10 @@ class ConnectionStates:
         node = self.of(node_id)
         return node.state == READY and node.reauthenticate_at_ms <= now_ms
 
+    def can_renew(self, node_id: int, now_ms: float) -> bool:
+        """Return whether the session of a node ends and may be renewed now."""
+        return self.session_ends(node_id, now_ms) and self.of(node_id).renewable_at_ms <= now_ms
+
     def delay_ms(self, node_id: int, now_ms: float) -> float:
         """Return the ms until the next attempt or request is allowed; infinity until an event changes the state."""
         node = self.of(node_id)
@@ -170,6 +179,8 @@ class ConnectionStates:
             return max(0.0, node.retry_at_ms - now_ms)
         if node.state == READY and node.throttled_until_ms > now_ms:
             return node.throttled_until_ms - now_ms
+        if self.session_ends(node_id, now_ms) and node.renewable_at_ms > now_ms:
+            return node.renewable_at_ms - now_ms
         return float("inf")
 
     def connecting(self, node_id: int, channel_id: str, addresses: Sequence[SocketAddress], now_ms: float) -> None:
@@ -216,6 +227,7 @@ class ConnectionStates:
         node.move(AUTHENTICATED)
         if lifetime_ms > 0:
             node.reauthenticate_at_ms = now_ms + lifetime_ms * renewed_after
+            node.renewable_at_ms = now_ms + _MIN_RENEWAL_MS
             node.session_end_ms = now_ms + lifetime_ms
         else:
             node.reauthenticate_at_ms = node.session_end_ms = float("inf")

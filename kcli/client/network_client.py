@@ -160,7 +160,7 @@ class NetworkClient:
             self.disconnect(node.id, f"node {node.id} has moved to {node.host}:{node.port}")
         if self._states.can_connect(node.id, now_ms):
             self._connections.open(node, now_ms)
-        elif self._states.session_ends(node.id, now_ms) and not self._in_flight.count(node.id):
+        elif self._states.can_renew(node.id, now_ms) and not self._in_flight.count(node.id):
             self._authenticate(node.id, now_ms)
         return self.can_send(node.id, now_ms)
 

@@ -524,3 +524,18 @@ def test_each_renewal_begins_a_new_exchange() -> None:
     ask_every(cluster, cluster.secured(), 950, 2)
     first = [a.request.auth_bytes for a in cluster.requests(ApiKey.SASL_AUTHENTICATE)][::2]
     assert len(set(first)) == 2
+
+
+def test_a_short_session_is_not_renewed_sooner_than_brokers_allow() -> None:
+    """A token that is about to expire gives a session of less than a second, the least time between renewals."""
+    cluster = SecuredCluster()
+    cluster.lifetime_ms = 400
+    client = cluster.secured("PLAIN")
+    times = []
+    for _ in range(20):
+        ask_any(client, ListGroupsRequest(), client.clock.now_ms() + 2_000)
+        times.append(client.clock.now_ms())
+        cluster.clock.advance(100)
+    assert len(cluster.selector.peers) == 1
+    assert cluster.keys().count(17) == 1 + times[-1] // 1_000
+    assert cluster.keys().count(16) == 20
