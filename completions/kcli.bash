@@ -496,6 +496,7 @@ _kcli() {
         " broker run:--host") return ;;
         " broker run:--port") return ;;
         " broker run:--topic" | " broker run:-t") return ;;
+        " broker run:--properties") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         " broker run:--config" | " broker run:-c") return ;;
     esac
     case "$command" in
@@ -510,7 +511,7 @@ _kcli() {
         " profile") words="list show use check" ;;
         " broker") words="run" ;;
         " spark") words="export doctor throughput skew profile gaps duplicates compare lag-history group-offsets sql" ;;
-        " demo") words="--keep --help -h" ;;
+        " demo") words="--keep --secure --help -h" ;;
         " topic list") words="--long -l --internal --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " topic describe") words="--offsets --configs --all-configs --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
         " topic create") words="--partitions -p --replication -r --config -c --if-not-exists --dry-run --profile -P --bootstrap-server -b --property -X --command-config --timeout --output -O --verbose -v --help -h" ;;
@@ -552,7 +553,7 @@ _kcli() {
         " spark lag-history") words="--groups --since --until --every --by --fail-if --report --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
         " spark group-offsets") words="--groups --to --diff --all --fail-if --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
         " spark sql") words="--file -f --show --from --until --topic-partition --where --max-offsets-per-trigger --option --dry-run --output -O --master --remote --conf --ship --profile -P --bootstrap-server -b --property -X --command-config --timeout --verbose -v --help -h" ;;
-        " broker run") words="--data-dir -d --ephemeral --host --port --topic -t --config -c --help -h" ;;
+        " broker run") words="--data-dir -d --ephemeral --host --port --topic -t --properties --config -c --help -h" ;;
     esac
     [[ $cur == -* || $words != -* ]] && COMPREPLY=($(compgen -W "$words" -- "$cur"))
 }

@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "spark": {"protocol", "client", "consumer", "admin"},
     "cli": {"protocol", "security", "client", "assignors", "consumer", "producer", "admin", "spark"},
 }
-BROKERS_OWN_COMMANDS = {"cli/broker/run.py", "cli/demo/demo.py"}
+BROKERS_OWN_COMMANDS = {"cli/broker/run.py", "cli/demo/own_broker.py"}
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
 
 

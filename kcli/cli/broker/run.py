@@ -11,11 +11,14 @@ from kcli.cli.parser import Option
 from kcli.errors import ConfigError, KcliError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from kcli.broker.broker import Broker
     from kcli.broker.config import BrokerConfig
+    from kcli.broker.security.listeners import Endpoint
     from kcli.cli.environment import StopSignals
+
+_DIRECTORIES = ("log.dirs", "log.dir")
 
 
 def run(
@@ -28,7 +31,8 @@ def run(
         bool, Option("--ephemeral", help="Store the data in a temporary directory; remove it at the end.")
     ] = False,
     host: Annotated[
-        str | None, Option("--host", metavar="HOST", help="Listen on HOST; there is no access control. [127.0.0.1]")
+        str | None,
+        Option("--host", metavar="HOST", help="Listen on HOST, without encryption and passwords. [127.0.0.1]"),
     ] = None,
     port: Annotated[
         int | None,
@@ -43,6 +47,10 @@ def run(
             help="Create topic NAME with N partitions if it does not exist; repeatable.",
         ),
     ] = None,
+    properties: Annotated[
+        str | None,
+        Option("--properties", metavar="FILE", help="Read Kafka's broker properties from FILE: a server.properties."),
+    ] = None,
     config: Annotated[
         list[str] | None,
         Option("--config", "-c", metavar="NAME=VALUE", help="Set one of Kafka's broker properties; repeatable."),
@@ -53,22 +61,56 @@ def run(
     Kafka clients work with it as with Apache Kafka. Acknowledged records survive kill -9; with
     log.flush.interval.messages=1 they survive a power failure, too. The data are in Kafka's own format.
 
-    When the broker is ready, it prints its address, the only line on standard output. Ctrl-C or SIGTERM shuts it down
-    cleanly. If the data directory fails, or if another broker uses it, the exit status is 1.
+    When the broker is ready, it prints the address of its first listener, the only line on standard output. Ctrl-C or
+    SIGTERM shuts it down cleanly. If the data directory fails, or if another broker uses it, the exit status is 1.
+
+    Listeners with TLS, SASL and ACLs are configured with Kafka's properties, best in a file that only you can read;
+    -c is stronger than the file. user_NAME="PASSWORD" in sasl.jaas.config creates a user, for SCRAM as for PLAIN.
     """
     from kcli.cli.environment import StopSignals
     from kcli.cli.property_sources import key_values
 
     topics = [_topic(text) for text in topic or []]
     given = key_values("-c", config or [])
-    properties = dict(given)
+    _warn_of_secrets(env, given)
+    of_file = _read_properties(env, properties)
+    merged = {**of_file, **given}
     with ExitStack() as cleanup:
         signals = cleanup.enter_context(StopSignals())
         with signals.deferred():  # no signal between creating the directory and registering its cleanup
-            _choose_directory(env, properties, data_dir, ephemeral, cleanup)
-        _choose_listener(properties, host, port)
+            _choose_directory(env, merged, given, data_dir, ephemeral, cleanup)
+        _choose_listener(merged, given, host, port)
         _raise_file_limit()
-        return _serve(env, _settings(env, properties, given), topics, signals)
+        where = {**dict.fromkeys(of_file, f"{properties}: "), **dict.fromkeys(given, "-c ")}
+        return _serve(env, _settings(env, merged, where), topics, signals)
+
+
+def _read_properties(env: Environment, path: str | None) -> dict[str, str]:
+    """Return the properties of a file, with the values of its config providers. ConfigError with the path."""
+    if path is None:
+        return {}
+    from kcli.client.config_providers import replace_references
+    from kcli.client.external_values import read_file
+    from kcli.client.properties import load_properties
+
+    try:
+        return replace_references(load_properties(read_file(path), kcat=False), env.environ, read_file)
+    except OSError as error:
+        raise ConfigError(f"cannot read properties file {path}: {error.strerror}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _warn_of_secrets(env: Environment, given: Collection[str]) -> None:
+    """Warn if -c has a password: other users can read the command line."""
+    from kcli.broker.config import BrokerConfig
+
+    known = [name for name in given if name in BrokerConfig.SETTINGS or BrokerConfig.is_known(name)]
+    names = [name for name in known if BrokerConfig.is_secret(name)]
+    if names:
+        env.report(
+            f"kcli: warning: -c {', '.join(names)}: other users can see it in the process list; use --properties FILE"
+        )
 
 
 def _topic(text: str) -> tuple[str, int | None]:
@@ -80,20 +122,28 @@ def _topic(text: str) -> tuple[str, int | None]:
 
 
 def _choose_directory(
-    env: Environment, properties: dict[str, str], data_dir: str | None, ephemeral: bool, cleanup: ExitStack
+    env: Environment,
+    properties: dict[str, str],
+    given: Collection[str],
+    data_dir: str | None,
+    ephemeral: bool,
+    cleanup: ExitStack,
 ) -> None:
-    configured = next((name for name in ("log.dirs", "log.dir") if name in properties), None)
+    configured = next((name for name in _DIRECTORIES if name in given), None)
     choices = {"--data-dir": data_dir is not None, "--ephemeral": ephemeral, f"-c {configured}": configured is not None}
     chosen = [name for name, is_given in choices.items() if is_given]
     if len(chosen) > 1:
         raise ConfigError(f"{' and '.join(chosen)} cannot be combined; choose one")
+    if chosen and configured is None:  # an option is stronger than the file
+        for name in _DIRECTORIES:
+            properties.pop(name, None)
     if ephemeral:
         from tempfile import TemporaryDirectory
 
         properties["log.dirs"] = cleanup.enter_context(
             TemporaryDirectory(prefix="kcli-broker-", ignore_cleanup_errors=True)
         )
-    elif configured is None:
+    elif data_dir is not None or not any(name in properties for name in _DIRECTORIES):
         properties["log.dirs"] = data_dir if data_dir is not None else _default_directory(env)
 
 
@@ -104,28 +154,36 @@ def _default_directory(env: Environment) -> str:
     return join(base, "kcli", "broker")
 
 
-def _choose_listener(properties: dict[str, str], host: str | None, port: int | None) -> None:
+def _choose_listener(properties: dict[str, str], given: Collection[str], host: str | None, port: int | None) -> None:
     if "listeners" in properties:
         if host is not None or port is not None:
-            raise ConfigError("-c listeners cannot be combined with --host or --port; choose one")
+            where = "-c listeners" if "listeners" in given else "listeners of the file in --properties"
+            raise ConfigError(f"{where} cannot be combined with --host or --port; choose one")
         return
     host = host or "127.0.0.1"
     shown = f"[{host}]" if ":" in host else host
     properties["listeners"] = f"PLAINTEXT://{shown}:{9092 if port is None else port}"
 
 
-def _settings(env: Environment, properties: dict[str, str], given: Collection[str]) -> BrokerConfig:
-    """Return the broker's configuration. An error about one of the `given` names has the option in front."""
+def _settings(env: Environment, properties: dict[str, str], where: Mapping[str, str]) -> BrokerConfig:
+    """Return the broker's configuration. An error about a property has its origin, by `where`, in front."""
     from kcli.broker.config import BrokerConfig
 
     try:
         settings = BrokerConfig.from_properties(properties)
     except ConfigError as error:
         name = str(error).partition(" ")[0].rstrip(":")
-        raise ConfigError(f"-c {error}") from None if name in given else error
-    if not _is_loopback(settings.host):
+        raise ConfigError(f"{where.get(name, '')}{error}") from None
+    if any(_is_open(settings, endpoint) for endpoint in settings.endpoints):
         env.report("kcli: listening beyond this machine without access control: anyone can read, write and delete data")
     return settings
+
+
+def _is_open(settings: BrokerConfig, endpoint: Endpoint) -> bool:
+    """Return True for a listener on which everyone in the network can connect as ANONYMOUS and is not restricted."""
+    if _is_loopback(endpoint.host) or endpoint.has_sasl or settings.authorizer_class_name:
+        return False
+    return not endpoint.has_tls or settings.listener_settings(endpoint.name).ssl_client_auth != "required"
 
 
 def _is_loopback(host: str) -> bool:
@@ -169,6 +227,9 @@ def _serve(env: Environment, settings: BrokerConfig, topics: list[tuple[str, int
         env.report(
             f"kcli: this broker is for tests and demos, not for production; data directory: {broker.config.data_dir}"
         )
+        if len(broker.endpoints) > 1:
+            for endpoint in broker.endpoints:
+                env.report(f"kcli: listener {endpoint.name} ({endpoint.protocol}): {endpoint.host}:{endpoint.port}")
         env.stdout.write(f"{broker.address}\n")
         env.stdout.flush()
         broker.run(lambda: signals.requested)

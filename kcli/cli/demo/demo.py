@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.parser import Option
 
+if TYPE_CHECKING:
+    from kcli.cli.demo.own_broker import OwnBroker
+
 
 def run(
     env: Environment,
     keep: Annotated[bool, Option("--keep", help="Leave the broker running, and list commands to try.")] = False,
+    secure: Annotated[
+        bool, Option("--secure", help="Use TLS and a password (SASL_SSL with SCRAM), and show the client's properties.")
+    ] = False,
 ) -> int:
     """Start a broker, fill it with a shop's orders, and run the main commands on them.
 
@@ -22,21 +28,27 @@ def run(
     from kcli.cli.demo.own_broker import own_broker
 
     out = env.stdout
-    with own_broker(keep=keep) as (pid, address):
-        out.write(f"A broker runs at {address}; its data is deleted when it stops.\n")
-        out.writelines(f"{line}\n" for line in fill(address, env.clock))
-        out.write(f"\n$ export KCLI_BOOTSTRAP_SERVER={address}\n")
+    with own_broker(keep=keep, secure=secure) as broker:
+        out.write(f"A broker runs at {broker.address}; its data is deleted when it stops.\n")
+        out.writelines(f"{line}\n" for line in fill(broker.properties, env.clock))
+        if broker.client_file is not None:
+            out.write(
+                "\nIt accepts only clients with TLS and the password of a user. Their properties are in a file:\n"
+            )
+            out.write(f"\n$ cat {broker.client_file}\n{broker.client_file.read_text('utf-8')}")
+        variable, value = _connection(broker)
+        out.write(f"\n$ export {variable}={value}\n")
         failed = 0
         for step in tour(TOPIC):
             out.write(f"\n# {step.comment}\n$ {step.shown}\n")
             out.flush()
-            status = _kcli(env, address, step.words, step.input)
+            status = _kcli(env, {variable: value}, step.words, step.input)
             if status == exit_status.INTERRUPTED:
                 return status
             failed += status != exit_status.DONE
         if keep:
-            out.write(f"\nThe broker is still running; `kill {pid}` stops it and deletes its data. Try:\n\n")
-            out.writelines(f"  {line}\n" for line in to_try(address, TOPIC))
+            out.write(f"\nThe broker is still running; `kill {broker.pid}` stops it and deletes its data. Try:\n\n")
+            out.writelines(f"  {line}\n" for line in to_try(broker, TOPIC))
         else:
             out.write(
                 "\nThe demo is complete: the broker is stopped and its data is deleted. `kcli demo "
@@ -45,7 +57,14 @@ def run(
     return exit_status.FAILED if failed else exit_status.DONE
 
 
-def _kcli(env: Environment, address: str, words: tuple[str, ...], piped: str | None) -> int:
+def _connection(broker: OwnBroker) -> tuple[str, str]:
+    """Return the variable of kcli that connects to the broker, and its value."""
+    if broker.client_file is None:
+        return "KCLI_BOOTSTRAP_SERVER", broker.address
+    return "KCLI_COMMAND_CONFIG", str(broker.client_file)
+
+
+def _kcli(env: Environment, variables: dict[str, str], words: tuple[str, ...], piped: str | None) -> int:
     """Run one kcli command with all its output on standard output; return its exit status."""
     from io import BytesIO, TextIOWrapper
 
@@ -53,7 +72,7 @@ def _kcli(env: Environment, address: str, words: tuple[str, ...], piped: str | N
 
     stdin = TextIOWrapper(BytesIO(b"" if piped is None else f"{piped}\n".encode()), "utf-8")
     environ = {name: value for name, value in env.environ.items() if not name.startswith("KCLI_")}
-    environ |= {"KCLI_BOOTSTRAP_SERVER": address}
+    environ |= variables
     inner = Environment(stdin, env.stdout, env.stdout, environ, env.clock)
     status = run_kcli(words, inner)
     return exit_status.INTERRUPTED if inner.interrupted else status
@@ -112,14 +131,16 @@ def _words(line: str) -> tuple[str, ...]:
     return tuple(line.split())
 
 
-def to_try(address: str, topic: str) -> list[str]:
+def to_try(broker: OwnBroker, topic: str) -> list[str]:
     """Return command lines to try while the broker runs."""
+    variable, value = _connection(broker)
+    kcat = f"kcat -b {broker.address}" if broker.kcat_file is None else f"kcat -F {broker.kcat_file}"
     return [
-        f"export KCLI_BOOTSTRAP_SERVER={address}",
+        f"export {variable}={value}",
         f"kcli consume {topic}                                # follow it",
         f"kcli produce {topic} -K '|'                         # type key|value lines",
         f"kcli consume {topic} -o @-1h:-30m -e --output csv   # a time range",
         "kcli group explain mailing                         # why it has lag",
         "kcli group watch mailing                           # lag and rates, live",
-        f"kcat -b {address} -C -t {topic} -o beginning -e     # or any Kafka client",
+        f"{kcat} -C -t {topic} -o beginning -e     # or any Kafka client",
     ]

@@ -26,14 +26,17 @@ _SEED = 7
 _TIMEOUT_MS = 10_000
 
 
-def fill(address: str, clock: Clock) -> list[str]:
-    """Fill the broker at `address`; return one sentence per topic and group. `KcliError` if the broker refuses."""
+def fill(properties: dict[str, str], clock: Clock) -> list[str]:
+    """Fill the broker of these client properties; return one sentence per topic and group.
+
+    `KcliError` if the broker refuses.
+    """
     from kcli.client.config import ClientConfig
     from kcli.client.connect import connect
 
-    with closing(connect(ClientConfig.from_properties({"bootstrap.servers": address}), clock)) as client:
+    with closing(connect(ClientConfig.from_properties(properties), clock)) as client:
         deadline_ms = clock.now_ms() + _TIMEOUT_MS
-        ends = _write_orders(address, client, clock, deadline_ms)
+        ends = _write_orders(properties, client, clock, deadline_ms)
         sentences = [f"Topic {TOPIC}: {sum(ends.values())} events of the last two hours in {PARTITIONS} partitions."]
         for group, share in GROUPS.items():
             lag = _commit(client, group, ends, share, deadline_ms)
@@ -42,7 +45,7 @@ def fill(address: str, clock: Clock) -> list[str]:
 
 
 def _write_orders(
-    address: str, client: ConsumerNetworkClient, clock: Clock, deadline_ms: float
+    properties: dict[str, str], client: ConsumerNetworkClient, clock: Clock, deadline_ms: float
 ) -> dict[TopicPartition, int]:
     """Create the topic and write the orders; return the end offset of each partition."""
     from kcli.admin.topics import NewTopic, create_topics
@@ -60,7 +63,7 @@ def _write_orders(
             raise outcome.error
         ends[outcome.tp] = max(ends[outcome.tp], outcome.base_offset + outcome.record_count)
 
-    producer = Producer(ProducerConfig.from_properties({"bootstrap.servers": address}), client)
+    producer = Producer(ProducerConfig.from_properties(properties), client)
     producer.send_many(TOPIC, list(orders(RECORDS, clock.wall_ms(), random.Random(_SEED))), on_outcome)
     producer.flush(deadline_ms)
     return ends

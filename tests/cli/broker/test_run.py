@@ -182,7 +182,7 @@ def test_listening_beyond_loopback_prints_a_warning(running: Any, tmp_path: Path
     [
         (["-c", "num.partition=3"], "num.partitions"),
         (["-c", "num.partitions=many"], "num.partitions"),
-        (["-c", "num.partitions"], "num.partitions"),
+        (["-c", "num.partitions"], "write key=value"),
         (["-t", "orders:0"], "use NAME or NAME:PARTITIONS"),
         (["-t", ":3"], "use NAME or NAME:PARTITIONS"),
         (["--ephemeral", "--data-dir", "/tmp/x"], "choose one"),
@@ -195,6 +195,54 @@ def test_usage_error_is_one_line_with_status_2(options: list[str], sentence: str
     status, err = refused(*options)
     assert (status, len(err.splitlines())) == (2, 1)
     assert sentence in err
+
+
+SECURED = """\
+# a server.properties
+listeners=INSIDE://127.0.0.1:0,\\
+  OUTSIDE://127.0.0.1:0
+listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:SASL_PLAINTEXT
+sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.outside.scram-sha-512.sasl.jaas.config=\\
+  org.apache.kafka.common.security.scram.ScramLoginModule required user_alice="${dir:FOLDER:alice}";
+config.providers=dir
+config.providers.dir.class=org.apache.kafka.common.config.provider.DirectoryConfigProvider
+num.partitions=5
+"""
+
+
+def test_properties_file_configures_secured_listeners(running: Any, tmp_path: Path) -> None:
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "alice").write_text("pw of alice")
+    file = tmp_path / "server.properties"
+    file.write_text(SECURED.replace("FOLDER", str(tmp_path / "secrets")))
+    broker = running("--properties", str(file), "--data-dir", str(tmp_path / "data"), "-c", "num.partitions=2")
+    with Wire(broker.address) as wire:
+        auto = [MetadataRequestTopic(name="t")]
+        wire.ask(MetadataRequest(topics=auto, allow_auto_topic_creation=True), 9)
+        assert len(wire.ask(MetadataRequest(topics=auto), 9).topics[0].partitions) == 2, "-c is stronger"
+    _, _, err = broker.end()
+    found = re.search(r"^kcli: listener OUTSIDE \(SASL_PLAINTEXT\): 127\.0\.0\.1:\d+$", err, re.MULTILINE)
+    assert found is not None
+    assert "pw of alice" not in err
+    assert "pw of alice" not in (tmp_path / "data" / "kcli-credentials.json").read_text()
+
+
+def test_errors_in_a_properties_file_name_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=many\nssl.key.password=geheim\n")
+    status, err = refused("--properties", str(file), "--ephemeral")
+    assert (status, err.startswith(f"kcli: {file}: num.partitions: 'many' is not valid")) == (2, True), err
+    assert "geheim" not in err
+    status, err = refused("--properties", str(tmp_path / "missing"), "--ephemeral")
+    assert (status, err) == (2, f"kcli: cannot read properties file {tmp_path}/missing: No such file or directory\n")
+
+
+def test_password_on_the_command_line_is_warned_about_and_not_shown(running: Any) -> None:
+    broker = running("--port", "0", "--ephemeral", "-c", "ssl.key.password=geheim")
+    _, _, err = broker.end()
+    assert "kcli: warning: -c ssl.key.password: other users can see it in the process list; use --properties" in err
+    assert "geheim" not in err
 
 
 def test_settings_without_effect_are_reported(running: Any) -> None:

@@ -90,6 +90,28 @@ def test_the_demo_prints_each_steps_output_and_leaves_nothing(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_secured_demo_shows_the_configuration_of_its_clients(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    out, _ = demo(tmp_path, "--secure", "--keep")
+    found = re.search(r"`kill (\d+)`", out)
+    assert found is not None
+    try:
+        assert re.search(r"^sasl\.mechanism=SCRAM-SHA-256$", out, re.MULTILINE)
+        assert "Group mailing: 6" in out
+        [file] = re.findall(r"export KCLI_COMMAND_CONFIG=(\S+)", out)[:1]
+        assert Path(file).stat().st_mode & 0o777 == 0o600
+        assert sorted(path.name for path in Path(file).parent.iterdir()) == [
+            "ca.pem",
+            "client.properties",
+            "kcat.properties",
+        ]
+        listed = [*KCLI, "topic", "list", "--command-config", file]
+        assert "orders" in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True).stdout
+        assert f"kcat -F {Path(file).parent}/kcat.properties -C" in out
+    finally:
+        os.kill(int(found[1]), signal.SIGTERM)
+
+
 def test_with_keep_the_broker_runs_until_it_is_killed(tmp_path: Path) -> None:
     out, _ = demo(tmp_path, "--keep")
     host, port = address_in(out)
