@@ -124,6 +124,12 @@ class ClientConfig(LoginSettings):
         **dict.fromkeys(sorted(librdkafka.TUNING), librdkafka.TUNING_REASON),
     }
 
+    #: Security properties that would have to be honoured, and cannot, with the reason.
+    REFUSED: ClassVar[Mapping[str, str]] = {
+        "ssl.engine.factory.class": "kcli cannot run Java classes",
+        **librdkafka.REFUSED,
+    }
+
     @property
     def no_effect(self) -> dict[str, str]:
         """The given properties of this kind of client that have no effect, with the reason. Empty values are left out.
@@ -180,7 +186,7 @@ class ClientConfig(LoginSettings):
 
     def check(self) -> None:
         super().check()
-        for name, reason in _REFUSED.items():
+        for name, reason in self.REFUSED.items():
             is_used = self.uses_sasl if name.startswith("sasl.") else self.uses_tls
             if self.given.get(name) and is_used:
                 raise ConfigError(f"{name} is not supported: {reason}; remove it")
@@ -222,11 +228,6 @@ def _matching(reasons: Mapping[str, str], name: str) -> str | None:
     return None
 
 
-# Security properties that would have to be honoured.
-_REFUSED = {
-    "ssl.engine.factory.class": "kcli cannot run Java classes",
-    **librdkafka.REFUSED,
-}
 _BACKED_OFF = ("retry_backoff", "reconnect_backoff", "socket_connection_setup_timeout")
 
 
@@ -419,7 +420,7 @@ _WITHOUT_EFFECT = {*ConsumerConfig.NO_EFFECT, *ProducerConfig.NO_EFFECT}
 _KNOWN_PREFIXES = tuple(name for name in _WITHOUT_EFFECT if name.endswith("."))
 _KNOWN_ELSEWHERE = {
     *_WITHOUT_EFFECT.difference(_KNOWN_PREFIXES),
-    *_REFUSED,
+    *ClientConfig.REFUSED,
     *_REFUSED_BY_PRODUCER,
     "bootstrap.controllers",
     "java.security.auth.login.config",

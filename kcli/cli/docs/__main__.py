@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from kcli.cli.docs import completions, man
+from kcli.cli.docs import completions, configuration, man
 from kcli.cli.docs.tree import read_tree
 
 
@@ -27,6 +27,7 @@ def generated() -> dict[str, str]:
         "completions/_kcli": completions.zsh_completion(commands),
         "completions/kcli.fish": completions.fish_completion(commands),
         "man/kcli.1": man.overview(commands),
+        "man/kcli-configuration.7": configuration.page(),
     }
     files |= {f"man/{man.name(command)}.1": man.page(command) for command in commands}
     return files

@@ -1,4 +1,4 @@
-"""Manual pages, section 1, in troff's `man` macros. Source: man-pages(7), groff_man(7)."""
+"""Manual pages of commands, section 1, in troff's `man` macros. Source: man-pages(7), groff_man(7)."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def page(command: CommandDoc) -> str:
     """Return the manual page of one command."""
     synopsis = " ".join(("kcli", *command.words, "[OPTIONS]", *(metavar for metavar, _ in command.arguments)))
     lines = [
-        *_head(name(command), command.summary),
+        *head(name(command), command.summary),
         ".SH SYNOPSIS",
-        _escaped(synopsis),
+        escaped(synopsis),
         ".SH DESCRIPTION",
-        *_paragraphs(command.description),
+        *paragraphs(command.description),
     ]
     if command.arguments:
-        lines += [".SH ARGUMENTS", *_items((_bold(metavar), text) for metavar, text in command.arguments)]
-    lines += [".SH OPTIONS", *_items((_heading(option), option.help) for option in command.options)]
+        lines += [".SH ARGUMENTS", *items((bold(metavar), text) for metavar, text in command.arguments)]
+    lines += [".SH OPTIONS", *items((_heading(option), option.help) for option in command.options)]
     lines += [*_statuses(), ".SH SEE ALSO", r"\fBkcli\fR(1)"]
     return "\n".join(lines) + "\n"
 
@@ -45,54 +45,57 @@ def page(command: CommandDoc) -> str:
 def overview(commands: Sequence[CommandDoc]) -> str:
     """Return the page of kcli itself: commands, environment variables, exit statuses."""
     lines = [
-        *_head("kcli", "Read, write and administer Kafka from the command line."),
+        *head("kcli", "Read, write and administer Kafka from the command line."),
         ".SH SYNOPSIS",
         "kcli COMMAND [OPTIONS] [ARGUMENTS]",
         ".SH COMMANDS",
-        *_items((_bold(" ".join(command.words)), command.summary) for command in commands),
+        *items((bold(" ".join(command.words)), command.summary) for command in commands),
         ".SH ENVIRONMENT",
-        *_items((_bold(variable), text) for variable, text in _ENVIRONMENT.items()),
+        *items((bold(variable), text) for variable, text in _ENVIRONMENT.items()),
         *_statuses(),
         ".SH SEE ALSO",
-        ",\n".join(rf"\fB{_escaped(name(command))}\fR(1)" for command in commands),
+        ",\n".join([r"\fBkcli\-configuration\fR(7)", *(rf"\fB{escaped(name(command))}\fR(1)" for command in commands)]),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _head(title: str, summary: str) -> list[str]:
-    return [f'.TH "{title.upper()}" "1" "" "kcli" "kcli manual"', ".SH NAME", _escaped(f"{title} - {summary}")]
+def head(title: str, summary: str, section: int = 1) -> list[str]:
+    """Return the beginning of a page."""
+    return [f'.TH "{title.upper()}" "{section}" "" "kcli" "kcli manual"', ".SH NAME", escaped(f"{title} - {summary}")]
 
 
 def _statuses() -> list[str]:
-    return [".SH EXIT STATUS", *_items((_bold(str(n)), text) for n, text in exit_status.MEANINGS.items())]
+    return [".SH EXIT STATUS", *items((bold(str(n)), text) for n, text in exit_status.MEANINGS.items())]
 
 
 def _heading(option: OptionDoc) -> str:
-    value = "" if option.value is None else rf" \fI{_escaped(option.value)}\fR"
-    return ", ".join(_bold(one) for one in option.names) + value
+    value = "" if option.value is None else rf" \fI{escaped(option.value)}\fR"
+    return ", ".join(bold(one) for one in option.names) + value
 
 
-def _items(items: Iterable[tuple[str, str]]) -> list[str]:
-    return [line for heading, text in items for line in (".TP", heading, _escaped(text) or "\\&")]
+def items(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Return headings, already escaped, each with its text below it."""
+    return [line for heading, text in pairs for line in (".TP", heading, escaped(text) or "\\&")]
 
 
-def _paragraphs(text: str) -> list[str]:
+def paragraphs(text: str) -> list[str]:
     """Return the help as paragraphs. troff fills their lines, except in paragraphs marked as preformatted."""
     lines: list[str] = []
     for number, paragraph in enumerate(text.strip().split("\n\n")):
         lines += [".PP"] if number else []
         if paragraph.startswith("\b\n"):
-            lines += [".nf", ".ft CW", *map(_escaped, paragraph[2:].split("\n")), ".ft", ".fi"]
+            lines += [".nf", ".ft CW", *map(escaped, paragraph[2:].split("\n")), ".ft", ".fi"]
         else:
-            lines += map(_escaped, paragraph.split("\n"))
+            lines += map(escaped, paragraph.split("\n"))
     return lines
 
 
-def _bold(text: str) -> str:
-    return rf"\fB{_escaped(text)}\fR"
+def bold(text: str) -> str:
+    """Return text in bold, escaped."""
+    return rf"\fB{escaped(text)}\fR"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Escape text for troff: backslashes, hyphens, and a dot or quote at the start, which would begin a request."""
-    escaped = text.replace("\\", "\\e").replace("-", "\\-")
-    return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped
+    safe = text.replace("\\", "\\e").replace("-", "\\-")
+    return rf"\&{safe}" if safe.startswith((".", "'")) else safe
