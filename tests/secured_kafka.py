@@ -6,7 +6,7 @@
 | SSL | SSL | not; client certificates are not requested |
 | MTLS | SSL | with a client certificate; the principal is its common name |
 | EXPIRED | SSL | not; the broker's certificate has expired |
-| SASL, SASLS | SASL_PLAINTEXT, SASL_SSL | PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER with unsecured tokens |
+| SASL, SASLS | SASL_PLAINTEXT, SASL_SSL | PLAIN, SCRAM-SHA-256 and -512, OAUTHBEARER with unsecured tokens, GSSAPI |
 | OAUTHJ | SASL_PLAINTEXT | OAUTHBEARER with signed tokens |
 | REAUTH | SASL_PLAINTEXT | SCRAM-SHA-256; a session lasts three seconds (KIP-368) |
 | KRB | SASL_PLAINTEXT | GSSAPI |
@@ -63,7 +63,8 @@ def jaas(module: str, **options: str) -> str:
 
 def escaped(value: str) -> str:
     """Return the value as a properties file has it, which Java reads as ISO-8859-1."""
-    return value.replace("\\", "\\\\").encode("ascii", "backslashreplace").decode().replace("\\x", "\\u00")
+    plain = value.replace("\\", "\\\\").replace("\n", "\\n")
+    return plain.encode("ascii", "backslashreplace").decode().replace("\\x", "\\u00")
 
 
 class DelegationToken(NamedTuple):
@@ -259,7 +260,7 @@ def _settings(certificates: Certificates, kerberos: Kerberos, jwks: str) -> dict
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(certificates.authority()),
         "ssl.principal.mapping.rules": "RULE:^.*CN=([^,]+).*$/$1/,DEFAULT",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,GSSAPI",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": ";".join(f"User:{name}" for name in SUPER_USERS),
         "delegation.token.secret.key": "a secret key of the tests",
@@ -272,6 +273,7 @@ def _settings(certificates: Certificates, kerberos: Kerberos, jwks: str) -> dict
 
     listener("mtls", ssl_client_auth="required")
     listener("expired", ssl_keystore_type="PEM", ssl_keystore_location=str(certificates.pem("expired")))
+    broker = {"useKeyTab": "true", "storeKey": "true", "keyTab": str(kerberos.keytab("kafka")), "principal": SERVICE}
     users: dict[str, Any] = {f"user_{name}": password for name, password in USERS.items()}
     for name in ("sasl", "sasls"):
         listener(
@@ -280,6 +282,8 @@ def _settings(certificates: Certificates, kerberos: Kerberos, jwks: str) -> dict
             scram__sha__256_sasl_jaas_config=jaas(SCRAM_MODULE),
             scram__sha__512_sasl_jaas_config=jaas(SCRAM_MODULE),
             oauthbearer_sasl_jaas_config=jaas(OAUTH_MODULE, unsecuredLoginStringClaim_sub="broker"),
+            gssapi_sasl_jaas_config=jaas(KERBEROS_MODULE, **broker),
+            sasl_kerberos_service_name="kafka",
         )
     listener(
         "oauthj",
@@ -295,7 +299,6 @@ def _settings(certificates: Certificates, kerberos: Kerberos, jwks: str) -> dict
         scram__sha__256_sasl_jaas_config=jaas(SCRAM_MODULE),
         scram__sha__256_connections_max_reauth_ms=str(REAUTH_MS),
     )
-    broker = {"useKeyTab": "true", "storeKey": "true", "keyTab": str(kerberos.keytab("kafka")), "principal": SERVICE}
     listener(
         "krb",
         sasl_enabled_mechanisms="GSSAPI",

@@ -68,21 +68,13 @@ def read_properties(path: str | None, env: Environment | None = None) -> dict[st
     return properties
 
 
-def warn_of_secrets(env: Environment, properties: Mapping[str, str], option: str = "-X", prefix: str = "") -> None:
-    """Warn once if an option has a password itself: other users can read the command line.
-
-    Names start with `prefix`. A value that refers to its source is not a password; `prompt` is known to -X only.
-    """
-    names = [
-        name
-        for name, value in properties.items()
-        if value and not is_reference(value) and name.startswith(prefix) and _is_secret(name[len(prefix) :])
-    ]
+def warn_of_secrets(env: Environment, properties: Mapping[str, str]) -> None:
+    """Warn once if -X has a password itself: other users can read the command line."""
+    names = [name for name, value in properties.items() if value and not is_reference(value) and _is_secret(name)]
     if names:
-        sources = "env:NAME or file:PATH" if prefix else "env:NAME, file:PATH or prompt"
         env.report(
-            f"kcli: warning: {option} {', '.join(names)}: other users can see it in the process list; use "
-            f"{names[0]}={sources}"
+            f"kcli: warning: -X {', '.join(names)}: other users can see it in the process list; use "
+            f"{names[0]}=env:NAME, file:PATH or prompt"
         )
 
 

@@ -25,7 +25,6 @@ from kcli.structs import Node
 
 if TYPE_CHECKING:
     from kcli.client.api_versions import Versions
-    from kcli.client.authentication import Steps
     from kcli.client.security import ClientSecurity
     from kcli.network.certificate import Certificate
 
@@ -73,12 +72,8 @@ def check_servers(
     else:
         if (own := _own_certificate(config)) is not None:
             yield own
-        try:
-            for server in servers:
-                yield from _ServerCheck(config, security, server, clock, deadline_ms, resolve).steps()
-        finally:
-            if security is not None:
-                security.close()
+        for server in servers:
+            yield from _ServerCheck(config, security, server, clock, deadline_ms, resolve).steps()
 
 
 def _security(config: ClientConfig) -> ClientSecurity | None:
@@ -244,7 +239,6 @@ class _ServerCheck:
 
     def _authenticate(self) -> str:
         assert self._security is not None
-        self._security.on_token(self._selector.wakeup)
         try:
             lifetime_ms = self._drive(self._security.authentication(self._server.host, self._versions))
         finally:
@@ -267,21 +261,14 @@ class _ServerCheck:
         assert channel is not None
         return channel.transport
 
-    def _drive(self, steps: Generator[tuple[Any, int], Any, Any] | Steps) -> Any:
+    def _drive(self, steps: Generator[tuple[Any, int], Any, Any]) -> Any:
         """Run a handshake; return its result."""
         response = None
         while True:
             try:
-                step = steps.send(response)
+                request, version = steps.send(response)
             except StopIteration as end:
                 return end.value
-            if step is None:
-                if self._remaining_ms() <= 0:
-                    raise TimeoutExpired("timed out before the OAuth token endpoint answered")
-                self._poll(lambda: True, "the OAuth token")
-                response = None
-                continue
-            request, version = step
             response = self._ask(request, version)
             if request.API_KEY == _HANDSHAKE_KEY:
                 self._offered = list(response.mechanisms)

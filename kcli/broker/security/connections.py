@@ -29,6 +29,7 @@ SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = ("PLAIN", *SCRAM_MECHANISMS, "OAUTHBEARER")
 
 _USER = "user_"
+_VALIDATOR = "OAuthBearerValidatorCallbackHandler"
 
 
 class ListenerSecurity:
@@ -137,12 +138,7 @@ class ListenerSecurity:
         return lambda: scram_server(mechanism, lookup)
 
     def _oauthbearer(self, settings: ListenerSettings) -> Callable[[], ServerExchange]:
-        from kcli.broker.security.jwks import token_validator
-        from kcli.security.sasl.oauthbearer import oauthbearer_server
-
-        login = _login(settings)
-        validate = token_validator(settings, {} if login is None else login.options, self._clock)
-        return lambda: oauthbearer_server(validate)
+        raise ConfigError("sasl.enabled.mechanisms: OAUTHBEARER is not supported")
 
 
 def _login(settings: ListenerSettings) -> JaasEntry | None:
