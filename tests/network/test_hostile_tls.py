@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import shutil
 import socket
 import ssl
 import struct
 import subprocess
+import termios
 from collections.abc import Iterator
 from selectors import EVENT_READ
 from typing import Any
@@ -273,9 +275,16 @@ class OpensslServer:
         self.address = (socket.AF_INET, ("127.0.0.1", int(line.rpartition(b":")[2])))
 
     def type(self, data: bytes) -> None:
+        """Write to its standard input; it takes what it reads at once for one command or for data."""
         assert self.process.stdin is not None
         self.process.stdin.write(data)
         self.process.stdin.flush()
+
+    def has_read(self) -> bool:
+        """True if nothing typed is unread."""
+        assert self.process.stdin is not None
+        (unread,) = struct.unpack("i", fcntl.ioctl(self.process.stdin, termios.FIONREAD, bytes(4)))
+        return bool(unread == 0)
 
     def close(self) -> None:
         self.process.kill()
@@ -310,6 +319,7 @@ def exchange(harness: TlsHarness, server: OpensslServer, command: bytes, client:
         harness.poll_until(lambda count=count: len(harness.sends) == count)
         if count == 1:
             server.type(command)
+            harness.poll_until(server.has_read)
 
 
 def test_new_keys_of_tls_13_do_not_disturb_a_connection(harness: TlsHarness, openssl_server: Any) -> None:
@@ -321,7 +331,6 @@ def test_a_renegotiation_of_tls_12_is_declined_as_kafka_does(harness: TlsHarness
     harness.selector.connect("1", server.address, transport=harness.client())
     harness.poll_until(lambda: harness.connected)
     server.type(b"r\n")
-    server.type(FRAME)
     harness.poll_until(lambda: harness.disconnected)
     assert harness.disconnected["1"].endswith("failed: the other side ended TLS with the alert 'handshake failure'")
 
