@@ -6,7 +6,7 @@ from kcli.broker.security.authorizer import AclBinding
 from kcli.protocol.acls import CLUSTER_NAME, WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 
 
-def allow(user: str, operation: str, *, host: str = WILDCARD, **resource: str | bool) -> AclBinding:
+def allow(user: str, operation: str, /, *, host: str = WILDCARD, **resource: str | bool) -> AclBinding:
     """Return the ACL that allows an operation, such as READ, WRITE, DESCRIBE or ALL, on one resource.
 
     The resource is one of `topic=`, `group=`, `transactional_id=`, `delegation_token=`, `user=` with a name, or
@@ -16,7 +16,7 @@ def allow(user: str, operation: str, *, host: str = WILDCARD, **resource: str | 
     return _acl(AclPermissionType.ALLOW, user, operation, host, resource)
 
 
-def deny(user: str, operation: str, *, host: str = WILDCARD, **resource: str | bool) -> AclBinding:
+def deny(user: str, operation: str, /, *, host: str = WILDCARD, **resource: str | bool) -> AclBinding:
     """Return the ACL that denies an operation; arguments as of `allow`. It is stronger than every `allow`."""
     return _acl(AclPermissionType.DENY, user, operation, host, resource)
 

@@ -114,7 +114,7 @@ def distinguished_name(certificate: bytes) -> str:
             next(fields)
         subject = next(fields)
         names = [_relative_name(one.content) for one in _elements(subject.content)]
-    except (StopIteration, IndexError, UnicodeDecodeError):
+    except (StopIteration, IndexError, ValueError):
         raise ValueError("the certificate is damaged") from None
     return ",".join(reversed(names))
 
