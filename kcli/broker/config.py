@@ -61,7 +61,7 @@ class BrokerConfig(Settings):
     delegation_token_expiry_time_ms: Long = option(86_400_000, at_least=1)
     delegation_token_max_lifetime_ms: Long = option(604_800_000, at_least=1)
     delegation_token_secret_key: Password | None = option(None)
-    super_users: String = option("")
+    super_users: String = option("", internal=True)
 
     # Connections and requests.
     connections_max_idle_ms: Long = option(600_000)
