@@ -14,6 +14,8 @@ from kcli.errors import ConfigError
 _NAME = r"[^\s\"'=;]+"
 _REFERENCES = ("env:", "file:")
 _PROMPT = "prompt"
+# Kafka's type of these is password, but certificates are public.
+_PUBLIC = ("ssl.truststore.certificates", "ssl.keystore.certificate.chain", "https.ca.pem")
 
 
 def key_values(where: str, texts: Iterable[str]) -> dict[str, str]:
@@ -68,13 +70,21 @@ def read_properties(path: str | None, env: Environment | None = None) -> dict[st
     return properties
 
 
-def warn_of_secrets(env: Environment, properties: Mapping[str, str]) -> None:
-    """Warn once if -X has a password itself: other users can read the command line."""
-    names = [name for name, value in properties.items() if value and not is_reference(value) and _is_secret(name)]
+def warn_of_secrets(env: Environment, properties: Mapping[str, str], option: str = "-X", prefix: str = "") -> None:
+    """Warn once if an option has a password itself: other users can read the command line.
+
+    Names start with `prefix`. A value that refers to its source is not a password; `prompt` is known to -X only.
+    """
+    names = [
+        name
+        for name, value in properties.items()
+        if name.startswith(prefix) and _is_exposed(name[len(prefix) :], value)
+    ]
     if names:
+        sources = "env:NAME or file:PATH" if prefix else "env:NAME, file:PATH or prompt"
         env.report(
-            f"kcli: warning: -X {', '.join(names)}: other users can see it in the process list; use "
-            f"{names[0]}=env:NAME, file:PATH or prompt"
+            f"kcli: warning: {option} {', '.join(names)}: other users can see it in the process list; use "
+            f"{names[0]}={sources}"
         )
 
 
@@ -94,6 +104,10 @@ def complete_properties(
         if name not in of_file and name not in fetched and is_reference(value) and _is_secret(name):
             secrets[name] = _referred(env, name, value)
     return {**complete({**properties, **dict.fromkeys(secrets, _PROMPT)}, env.environ), **secrets}
+
+
+def _is_exposed(name: str, value: str) -> bool:
+    return bool(value) and not is_reference(value) and name not in _PUBLIC and _is_secret(name)
 
 
 def is_reference(value: str) -> bool:

@@ -100,9 +100,9 @@ def _refused_credentials(name: str, response: SaslAuthenticateResponse) -> Authe
 
 
 _CREDENTIALS = {
-    "PLAIN": "username and password in sasl.jaas.config",
-    "SCRAM-SHA-256": "username and password in sasl.jaas.config, and that the user has a SCRAM-SHA-256 credential",
-    "SCRAM-SHA-512": "username and password in sasl.jaas.config, and that the user has a SCRAM-SHA-512 credential",
+    "PLAIN": "username and password",
+    "SCRAM-SHA-256": "username and password, and that the user has a SCRAM-SHA-256 credential",
+    "SCRAM-SHA-512": "username and password, and that the user has a SCRAM-SHA-512 credential",
     "OAUTHBEARER": "the token's expiry, issuer, audience and scope",
     "GSSAPI": "the Kerberos ticket and sasl.kerberos.service.name",
     "AWS_MSK_IAM": "the AWS credentials, their permission kafka-cluster:Connect, and the clock of this machine",

@@ -90,6 +90,8 @@ def translated(properties: Mapping[str, Value | None]) -> dict[str, Value | None
     result: dict[str, Value | None] = {}
     origin: dict[str, str] = {}
     for name, value in properties.items():
+        if name.startswith("topic.") and name not in KAFKA_NAMES and name not in TUNING:
+            name = name[len("topic.") :]  # librdkafka's prefix of the settings of topics
         kafka_name = KAFKA_NAMES.get(name, name)
         if value is not None and name in _CONVERSIONS:
             value = _CONVERSIONS[name](format_value(value).strip())

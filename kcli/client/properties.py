@@ -2,7 +2,8 @@
 
 Java reads the bytes as ISO-8859-1, where a character in UTF-8 becomes two or more; so does kcli, because the same file
 must give the same password. A file that begins with a byte order mark is UTF-8: Java cannot read its first property.
-The properties that only librdkafka has are read as kcat reads them: UTF-8, without escapes and continuation lines.
+The properties that only librdkafka has are read as kcat reads them: UTF-8, without escapes and continuation lines,
+except that a backslash before a colon or an equals sign is dropped.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def load_properties(source: bytes | str, *, kcat: bool = True) -> dict[str, str]
     for number, line in _logical_lines(text, kcat=kcat):
         name, value = _split(line)
         if kcat and _is_literal(name):
-            properties[name] = _in_utf8(value.strip()) if is_latin else value.strip()
+            value = value.strip().replace("\\:", ":").replace("\\=", "=")  # as kcat does, for files made for Java
+            properties[name] = _in_utf8(value) if is_latin else value
         else:
             properties[_unescape(name, number)] = _unescape(value, number)
     return properties
@@ -127,4 +129,5 @@ def _unescape(text: str, line: int) -> str:
             at += 4
         else:
             result.append(_ESCAPES.get(char, char))
-    return "".join(result)
+    # Two escapes write a character beyond the first plane, in UTF-16.
+    return "".join(result).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kcli import Admin
+from kcli.broker.embedded import EmbeddedBroker
 from kcli.cli.options import Common, common_options
 from kcli.errors import ConfigError
 from kcli.secret import Secret
@@ -56,7 +58,8 @@ def test_a_password_on_the_command_line_is_one_warning() -> None:
         "kcli: warning: -X sasl.password, ssl.key.password: other users can see it in the process list; use "
         "sasl.password=env:NAME, file:PATH or prompt\n"
     )
-    _, env = merged("sasl.oauthbearer.token.endpoint.url=https://x", environ={"KCLI_PROPERTY": "sasl.password=hunter2"})
+    public = ("sasl.oauthbearer.token.endpoint.url=https://x", "ssl.ca.pem=-----BEGIN CERTIFICATE-----")
+    _, env = merged(*public, environ={"KCLI_PROPERTY": "sasl.password=hunter2"})
     assert env.result(0).err == ""
 
 
@@ -173,3 +176,21 @@ def test_a_password_is_asked_for_once_on_a_terminal_that_does_not_show_it() -> N
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert b"hunter2" not in shown
     assert shown.split() == [b"kcli:", b"sasl.password:"]
+
+
+@pytest.mark.parametrize("password", ['pass"w\\\\ord, =1', "größe €", "\U0001f600 a", "c:\\temp\\new", "${a:b}"])
+@pytest.mark.parametrize("client", ["java", "librdkafka"])
+def test_the_files_of_other_clients_connect(tmp_path: Path, client: str, password: str) -> None:
+    with EmbeddedBroker(security="SASL_PLAINTEXT", users={"alice": password}) as broker:
+        properties = broker.client_properties(client)
+        file = broker.write_client_properties(tmp_path / "client.properties", client)
+        arguments = [word for name, value in properties.items() for word in ("-X", f"{name}={value}")]
+        if password == "${a:b}" and client == "java":
+            assert run_kcli("topic", "list", *arguments).status == 2
+            return
+        for words in (["--command-config", str(file)], arguments):
+            result = run_kcli("topic", "list", *words)
+            assert (result.status, password in result.err) == (0, False), result.err
+        settings = {name.replace(".", "_"): value for name, value in properties.items()}
+        with Admin(**settings) as admin:
+            assert admin.list_topics() == []

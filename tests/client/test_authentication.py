@@ -183,7 +183,7 @@ def test_the_refusals_name_cause_and_cure() -> None:
     )
     told = "Authentication failed: Invalid username or password"
     assert refusal("PLAIN", fine, SaslAuthenticateResponse(error_code=58, error_message=told)) == (
-        f"SASL PLAIN: {told}; check username and password in sasl.jaas.config"
+        f"SASL PLAIN: {told}; check username and password"
     )
     told = "Cannot change principals during re-authentication from User.a: User.b"
     assert refusal("PLAIN", fine, SaslAuthenticateResponse(error_code=58, error_message=told)) == (

@@ -48,6 +48,12 @@ def test_consumer_and_producer_names() -> None:
     assert (producer.compression_type, producer.acks) == ("lz4", -1)
 
 
+def test_the_prefix_of_settings_of_topics() -> None:
+    config = ConsumerConfig.from_properties({"topic.auto.offset.reset": "smallest", "topic.unknown": "1"})
+    assert (config.auto_offset_reset, config.unknown) == ("earliest", ("unknown",))
+    assert ConsumerConfig.from_properties({"topic.metadata.refresh.interval.ms": "7"}).metadata_max_age_ms == 7
+
+
 @pytest.mark.parametrize("value", ["probe", ""])
 def test_the_systems_certificates_are_the_default(value: str) -> None:
     config = ClientConfig.from_properties({"security.protocol": "ssl", "ssl.ca.location": value})

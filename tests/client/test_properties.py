@@ -66,3 +66,12 @@ def test_librdkafkas_properties_are_read_as_kcat_reads_them() -> None:
         "sasl.username": "a\\u12",
         "ssl.key.password": "a\\b",
     }
+
+
+def test_characters_beyond_the_first_plane_are_two_escapes() -> None:
+    assert load_properties(b"a=\\ud83d\\ude00 \\u20ac") == {"a": "\U0001f600 \u20ac"}
+    assert load_properties(b"a=\\ud83d") == {"a": "\ufffd"}
+
+
+def test_kcat_drops_a_backslash_before_a_colon_or_an_equals_sign() -> None:
+    assert load_properties(b"sasl.password=a\\:b\\=c\\d") == {"sasl.password": "a:b=c\\d"}

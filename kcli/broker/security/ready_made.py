@@ -142,10 +142,24 @@ def _librdkafka_login(mechanism: str, user: str, password: str) -> dict[str, str
     return {"sasl.mechanisms": mechanism, **own}
 
 
+# kcat reads files without escapes, and kcli does for properties that only librdkafka has.
+_WITHOUT_ESCAPES = ("sasl.username", "sasl.password")
+
+
 def properties_text(properties: Mapping[str, str]) -> str:
     """Return properties as the text of a file that Java, kcli and kcat read; line breaks in values become `\\n`."""
     lines = []
     for name, value in properties.items():
-        escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
+        escaped = value if name in _WITHOUT_ESCAPES else _escaped(value)
         lines.append(f"{name}={escaped}\n")
     return "".join(lines)
+
+
+def _escaped(value: str) -> str:
+    """Return the value in ASCII, because Java does not read UTF-8."""
+    text = value.replace("\\", "\\\\").replace("\n", "\\n")
+    if text.isascii():
+        return text
+    units = text.encode("utf-16-be")
+    codes = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
+    return "".join(chr(code) if code < 128 else f"\\u{code:04x}" for code in codes)
