@@ -28,8 +28,8 @@ MAX_STEPS = 20
 
 _MAX_SHOWN = 300
 
-#: A step: the request to send and its version. The response comes back.
-Steps = Generator[tuple[Any, int], Any, float]
+#: A step: the request to send and its version; the response comes back. None: wait for an event beside the connection.
+Steps = Generator["tuple[Any, int] | None", Any, float]
 
 
 def authenticate(

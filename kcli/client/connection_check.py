@@ -25,6 +25,7 @@ from kcli.structs import Node
 
 if TYPE_CHECKING:
     from kcli.client.api_versions import Versions
+    from kcli.client.authentication import Steps
     from kcli.client.security import ClientSecurity
     from kcli.network.certificate import Certificate
 
@@ -72,8 +73,12 @@ def check_servers(
     else:
         if (own := _own_certificate(config)) is not None:
             yield own
-        for server in servers:
-            yield from _ServerCheck(config, security, server, clock, deadline_ms, resolve).steps()
+        try:
+            for server in servers:
+                yield from _ServerCheck(config, security, server, clock, deadline_ms, resolve).steps()
+        finally:
+            if security is not None:
+                security.close()
 
 
 def _security(config: ClientConfig) -> ClientSecurity | None:
@@ -239,6 +244,7 @@ class _ServerCheck:
 
     def _authenticate(self) -> str:
         assert self._security is not None
+        self._security.on_token(self._selector.wakeup)
         try:
             lifetime_ms = self._drive(self._security.authentication(self._server.host, self._versions))
         finally:
@@ -261,14 +267,21 @@ class _ServerCheck:
         assert channel is not None
         return channel.transport
 
-    def _drive(self, steps: Generator[tuple[Any, int], Any, Any]) -> Any:
+    def _drive(self, steps: Generator[tuple[Any, int], Any, Any] | Steps) -> Any:
         """Run a handshake; return its result."""
         response = None
         while True:
             try:
-                request, version = steps.send(response)
+                step = steps.send(response)
             except StopIteration as end:
                 return end.value
+            if step is None:
+                if self._remaining_ms() <= 0:
+                    raise TimeoutExpired("timed out before the OAuth token endpoint answered")
+                self._poll(lambda: True, "the OAuth token")
+                response = None
+                continue
+            request, version = step
             response = self._ask(request, version)
             if request.API_KEY == _HANDSHAKE_KEY:
                 self._offered = list(response.mechanisms)

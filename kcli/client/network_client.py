@@ -102,6 +102,9 @@ class NetworkClient:
         self._faults = ConnectionFaults(self._states, self._connections, metadata, security)
         self._in_flight = InFlightRequests(max_in_flight)
         self._updater = MetadataUpdater(metadata, config, self, self._send_metadata_request, clock.now_ms)
+        if security is not None:
+            security.on_token(selector.wakeup)
+        self._waiting: dict[int, Callable[[float], None]] = {}  # handshakes that wait beside their connection, by node
         self._only_v0: set[int] = set()  # nodes whose response to a newer ApiVersions could not be decoded
         self._completed: list[Completion] = []
         self._last_correlation_id = 0
@@ -187,6 +190,8 @@ class NetworkClient:
         self._selector.poll(max(wait_ms, 0.0))
         now_ms = self._clock.now_ms()
         self._take_events(now_ms)
+        for resume in [self._waiting.pop(node_id) for node_id in list(self._waiting)]:
+            resume(now_ms)
         self._drop_overdue(now_ms)
         completed, self._completed = self._completed, []
         return completed
@@ -207,6 +212,8 @@ class NetworkClient:
 
     def close(self) -> None:
         """Close all connections. Requests in flight do not complete."""
+        if self._security is not None:
+            self._security.close()
         self._selector.close_all()
         self.metrics.connections = 0
 
@@ -299,6 +306,7 @@ class NetworkClient:
         if was_ready:
             self.metrics.closed(now_ms)
         self._connections.close(node_id)
+        self._waiting.pop(node_id, None)
         entries, unwritten = self._in_flight.take_all(node_id)
         intended = intended or (was_ready and not entries)  # the connection was idle, so the node is not at fault
         is_last = intended or was_ready or refusal is not None
@@ -357,7 +365,7 @@ class NetworkClient:
     ) -> None:
         """Pass a response to a handshake and send its next request, or `finish` with its result."""
         try:
-            request, version = steps.send(response)
+            step = steps.send(response)
         except StopIteration as end:
             finish(node_id, end.value, now_ms)
             return
@@ -370,6 +378,10 @@ class NetworkClient:
         except KcliError as error:
             self._drop(node_id, str(error), now_ms)
             return
+        if step is None:
+            self._waiting[node_id] = lambda now_ms: self._next_step(node_id, steps, finish, None, now_ms)
+            return
+        request, version = step
         future: RequestFuture[Any] = RequestFuture()
         self._transmit(node_id, request, version, future, now_ms, now_ms + self._request_timeout_ms, internal=True)
         future.then(lambda response: self._next_step(node_id, steps, finish, response, self._clock.now_ms()))

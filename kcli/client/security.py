@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kcli.client.authentication import authenticate, one_line
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from kcli.client.api_versions import Versions
     from kcli.client.authentication import Steps
     from kcli.client.config import ClientConfig
+    from kcli.client.oauth import TokenSource
     from kcli.security.sasl import ClientMechanism
 
 
@@ -27,6 +29,7 @@ class ClientSecurity:
         self._context: SSLContext | None = None
         self._mechanism: ClientMechanism | None = None
         self._principal: str | None = None
+        self._tokens: TokenSource | None = None
         if self.protocol in ("SSL", "SASL_SSL"):
             from kcli.security.tls import client_context
 
@@ -34,7 +37,11 @@ class ClientSecurity:
         if self.protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
             from kcli.security.sasl import client_mechanism
 
-            self._mechanism = client_mechanism(config)
+            if config.sasl_mechanism == "OAUTHBEARER":
+                from kcli.client.oauth import token_source
+
+                self._tokens = token_source(config)
+            self._mechanism = client_mechanism(config, None if self._tokens is None else self._tokens.token)
             self._principal = _principal(config)
 
     @property
@@ -73,9 +80,26 @@ class ClientSecurity:
         return lambda sock: TlsTransport(sock, context, server_hostname=host)
 
     def authentication(self, host: str, versions: Versions) -> Steps:
-        """Return the steps of SASL with the broker at `host`: those of `authenticate`."""
+        """Return the steps of SASL with the broker at `host`: those of `authenticate`.
+
+        A step of None means that the OAuth token is not there yet: go on after a call of `on_token`'s callable.
+        """
         assert self._mechanism is not None
-        return authenticate(self._mechanism, host, versions, protocol=self.protocol)
+        if self._tokens is not None:
+            self._tokens.start()
+            while not self._tokens.is_settled():
+                yield None
+        return (yield from authenticate(self._mechanism, host, versions, protocol=self.protocol))
+
+    def on_token(self, notify: Callable[[], None]) -> None:
+        """Let another thread call `notify` whenever an OAuth token was retrieved, or could not be."""
+        if self._tokens is not None:
+            self._tokens.notify = notify
+
+    def close(self) -> None:
+        """End the thread that renews OAuth tokens."""
+        if self._tokens is not None:
+            self._tokens.close()
 
 
 def _principal(config: ClientConfig) -> str | None:

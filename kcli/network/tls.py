@@ -20,6 +20,7 @@ from kcli.network.transport import SocketAddress, TlsError, finish_connect
 
 _RECORD_BYTES = 16 << 10  # the most that one TLS record carries
 _FILE_BYTES = 256 << 10  # per call, of a file slice
+_RECORD_TYPES = (b"\x14", b"\x15", b"\x16", b"\x17")  # RFC 8446, section 5.1
 
 #: Bound of connecting and of the handshake when a certificate is fetched for an error, in seconds.
 FETCH_TIMEOUT_S = 1.0
@@ -167,14 +168,17 @@ class TlsTransport:
         return tls
 
     def _check_first_bytes(self) -> None:
-        """Recognise a side that does not use TLS by the first bytes that it sends, before OpenSSL takes them."""
+        """Recognise an HTTP server by the bytes that OpenSSL has not taken yet.
+
+        OpenSSL may have taken the start of an answer that came at once, so other bytes are left to it.
+        """
         try:
             first = socket.socket.recv(self._sock, 5, socket.MSG_PEEK)
         except BlockingIOError:
             return
-        if first and (error := foreign_protocol(first, server_side=self._server_side)):
-            raise error
-        self._answered = bool(first)
+        if first.startswith(b"HTTP") and not self._server_side:
+            raise foreign_protocol(first, server_side=False)
+        self._answered = first[:1] in _RECORD_TYPES
 
     def _explain(self, error: ssl.SSLError) -> TlsError:
         return tls_error(error, server_side=self._server_side, opened=True)

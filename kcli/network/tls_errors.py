@@ -12,7 +12,6 @@ from datetime import datetime
 from kcli.network.certificate import Certificate, parse_certificate
 from kcli.network.transport import TlsError
 
-_ALERT_RECORD, _HANDSHAKE_RECORD = 0x15, 0x16
 _NO_TLS = "use its TLS port, or set security.protocol to PLAINTEXT or SASL_PLAINTEXT"
 _OTHER_PROTOCOLS = "WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"
 _TRUST = "set ssl.truststore.location to a store with"
@@ -66,10 +65,8 @@ _OF_SERVER = {
 }
 
 
-def foreign_protocol(first_bytes: bytes, *, server_side: bool) -> TlsError | None:
-    """Return an error if these bytes do not begin a TLS record; None if they do."""
-    if first_bytes[:1] in (bytes([_ALERT_RECORD]), bytes([_HANDSHAKE_RECORD])):
-        return None
+def foreign_protocol(first_bytes: bytes, *, server_side: bool) -> TlsError:
+    """Return the error for a side whose first bytes do not begin a TLS record."""
     if server_side:
         return TlsError("the client does not use TLS; it must set security.protocol to SSL or SASL_SSL")
     if first_bytes.startswith(b"HTTP"):
@@ -96,8 +93,8 @@ def tls_error(error: ssl.SSLError, *, server_side: bool, answered: bool = True, 
         side = "client" if server_side else "broker"
         return TlsError(f"the certificate of the {side} is not accepted: {error.verify_message}")
     if reason in _OTHER_PROTOCOLS:
-        if not answered and (foreign := foreign_protocol(b"", server_side=server_side)):
-            return foreign
+        if not answered:
+            return foreign_protocol(b"", server_side=server_side)
         side = "client" if server_side else "broker"
         return TlsError(f"the {side} sent bytes that are not TLS", refused=False)
     name = reason.partition("_ALERT_")[2] or reason.removeprefix("TLSV1_")

@@ -97,15 +97,22 @@ def verify(jwt: Jwt, key: Any) -> None:
     raise InvalidJwt("the algorithm of the token is not that of the key; use RS256 or ES256")
 
 
-def load_private_key(pem: bytes, password: Secret | None, name: str) -> PrivateKeyTypes:
-    """Return the private key of a PEM file. Raise ConfigError, which names the property `name`."""
+def require_cryptography(name: str, purpose: str) -> None:
+    """Raise ConfigError, which names the property `name`, if the package is not installed."""
     try:
-        from cryptography.exceptions import UnsupportedAlgorithm
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+        import cryptography  # noqa: F401
     except ImportError:
         raise ConfigError(
-            f"{name}: to sign assertions, install the package cryptography: pip install 'kcli-kafka[tls]'"
+            f"{name}: {purpose}, install the package cryptography: pip install 'kcli-kafka[tls]'"
         ) from None
+
+
+def load_private_key(pem: bytes, password: Secret | None, name: str) -> PrivateKeyTypes:
+    """Return the private key of a PEM file. Raise ConfigError, which names the property `name`."""
+    require_cryptography(name, "to sign assertions")
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
     try:
         return load_pem_private_key(pem, password.reveal().encode() if password else None)
     except TypeError:
@@ -236,7 +243,7 @@ def _object(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise InvalidJwt("a part of the token is not a JSON object")
+        raise InvalidJwt("the data is not a JSON object")
     return value
 
 

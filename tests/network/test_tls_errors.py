@@ -212,7 +212,11 @@ def test_a_connection_closed_at_the_start_may_be_one_without_tls(harness: TlsHar
 
 
 def test_a_connection_reset_at_the_start_may_be_one_without_tls(harness: TlsHarness) -> None:
-    harness.serve_plain(SocketPeer.reset)
+    def reset_after_the_greeting(peer: SocketPeer) -> None:
+        peer.sock.recv(1)
+        peer.reset()
+
+    harness.serve_plain(reset_after_the_greeting)
     harness.connect_client(harness.client())
     assert failure(harness).startswith("it reset the connection at the start of the handshake; if it is a listener")
 

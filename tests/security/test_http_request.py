@@ -89,7 +89,7 @@ def test_unknown_name():
 
 
 def plain_answer(sock, _):
-    sock.recv(1)
+    sock.recv(65536)
     sock.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 

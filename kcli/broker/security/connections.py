@@ -29,7 +29,6 @@ SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = ("PLAIN", *SCRAM_MECHANISMS, "OAUTHBEARER")
 
 _USER = "user_"
-_VALIDATOR = "OAuthBearerValidatorCallbackHandler"
 
 
 class ListenerSecurity:
@@ -138,7 +137,12 @@ class ListenerSecurity:
         return lambda: scram_server(mechanism, lookup)
 
     def _oauthbearer(self, settings: ListenerSettings) -> Callable[[], ServerExchange]:
-        raise ConfigError("sasl.enabled.mechanisms: OAUTHBEARER is not supported")
+        from kcli.broker.security.jwks import token_validator
+        from kcli.security.sasl.oauthbearer import oauthbearer_server
+
+        login = _login(settings)
+        validate = token_validator(settings, {} if login is None else login.options, self._clock)
+        return lambda: oauthbearer_server(validate)
 
 
 def _login(settings: ListenerSettings) -> JaasEntry | None:

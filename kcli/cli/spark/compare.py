@@ -99,14 +99,17 @@ def parse_sources(
 
     ConfigError if both are the same topic. Offsets given as JSON are limited to the topics of each source.
     """
-    from kcli.cli.property_sources import read_properties
+    from kcli.cli.property_sources import complete_properties, read_properties
     from kcli.cli.spark.options import read_topics
     from kcli.spark.options import parse_options
 
     first_source = job.source([first])
     if len(first_source.topics) > 1:
         raise ConfigError("compare takes two topics; give partitions as TOPIC:P,P.. instead of --topic-partition")
-    kafka = dict(first_source.kafka) if config is None else {**job.common.time_limit, **read_properties(config)}
+    kafka = dict(first_source.kafka)
+    if config is not None:
+        given = read_properties(config, job.env)
+        kafka = {**job.common.time_limit, **complete_properties(job.env, given, of_file=given)}
     if brokers is not None:
         kafka["bootstrap.servers"] = brokers
     if "bootstrap.servers" not in kafka:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from kcli.cli.environment import Environment
 from kcli.cli.options import OUTPUTS, Common
 from kcli.cli.parser import Argument, Option
-from kcli.cli.property_sources import key_values
+from kcli.cli.property_sources import key_values, warn_of_secrets
 from kcli.cli.spark.files import check_file
 from kcli.errors import ConfigError
 from kcli.text import TIME, is_topic_name, parse_time, parse_topics
@@ -188,6 +188,8 @@ def job_options(
     ] = None,
 ) -> Job:
     """Merge the options. `ConfigError` for malformed ones."""
+    more = _canonical_options(key_values("--option", option or ()))
+    warn_of_secrets(env, more, "--option", "kafka.")
     return Job(
         common,
         cluster,
@@ -195,7 +197,7 @@ def job_options(
         partitions=topic_partition or (),
         where=where,
         max_offsets_per_trigger=max_offsets_per_trigger,
-        more=_canonical_options(key_values("--option", option or ())),
+        more=more,
         dry_run=dry_run,
         output=output,
     )

@@ -127,8 +127,9 @@ def _refused(refusal: bytes) -> AuthenticationError:
         status, scope = fields["status"], fields.get("scope")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         status, scope = "no status", None
-    needs = f"; it needs the scope {_printable(scope)}" if scope else ""
-    return AuthenticationError(f"SASL OAUTHBEARER: the broker refused the token: {_printable(status)}{needs}")
+    needs = f", it needs the scope {_printable(scope)}" if scope else ""
+    cure = "check its expiry, issuer, audience and scope"
+    return AuthenticationError(f"SASL OAUTHBEARER: the broker refused the token: {_printable(status)}{needs}; {cure}")
 
 
 def _printable(text: object) -> str:

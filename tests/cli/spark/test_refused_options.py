@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.fake import run_kcli
@@ -37,3 +39,23 @@ def test_options_without_effect_are_refused_in_one_line(words: tuple[str, ...], 
     assert (result.status, result.out) == (2, b"")
     assert expected in result.err
     assert result.err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("without_java")
+def test_a_password_in_an_option_of_the_source_is_a_warning_and_is_not_shown() -> None:
+    secured = ("--option", "kafka.sasl.password=hunter2", "--option", "kafka.ssl.key.password=env:NAME")
+    result = run_kcli("spark", "skew", "t", *secured, "--option", "nonsense=1", "-b", "127.0.0.1:1")
+    assert result.err.splitlines()[0] == (
+        "kcli: warning: --option kafka.sasl.password: other users can see it in the process list; use "
+        "kafka.sasl.password=env:NAME or file:PATH"
+    )
+    assert "hunter2" not in result.err
+
+
+@pytest.mark.usefixtures("without_java")
+def test_the_second_cluster_of_a_comparison_has_its_own_login(tmp_path: Path) -> None:
+    file = tmp_path / "second.properties"
+    file.write_text("metadata.broker.list=b\nsasl.jaas.config=${env:NO}\nsecurity.protocol=SASL_SSL\n")
+    result = run_kcli("spark", "compare", "t", "--command-config2", str(file), "-b", "127.0.0.1:1")
+    assert result.status == 2
+    assert "sasl.jaas.config refers to a config provider that config.providers does not declare" in result.err
