@@ -2,7 +2,8 @@
 
 Starts a Kafka whose advertised address is a recording proxy, lets kcat, Kafka's own tools, confluent-kafka and
 kafka-python work with it, and writes one file of exchanges per client to tests/vectors/captures/. Run it by hand for
-a new version of Kafka or of a client; the files are checked in.
+a new version of Kafka or of a client; the files are checked in. `python -m tests.vectors.capture with_acls` runs only
+that function, and adds the exchanges of APIs that are not in the files.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -28,7 +30,8 @@ FOLDER = Path(__file__).parent / "captures"
 EXCHANGES_PER_VERSION = 3
 LARGEST_FRAME = 6000
 SPOKEN_KEYS = {int(key) for key in ApiKey}
-JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="alice-secret";'
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+JAAS = f'{PLAIN} user_alice="alice-secret";'
 
 
 class Lab:
@@ -42,6 +45,9 @@ class Lab:
             settings={
                 "sasl.enabled.mechanisms": "PLAIN",
                 "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:ANONYMOUS;User:alice",
+                "delegation.token.secret.key": "a secret key of the captures",
             },
             more_listeners=["SASL_PLAINTEXT"],
             advertised={"PLAINTEXT": plain, "SASL_PLAINTEXT": sasl},
@@ -114,6 +120,84 @@ def with_streams_group(lab: Lab) -> None:
     lab.tool("StreamsGroupCommand", "--describe", "--group", "streams-live", "--offsets")
     lab.origin("")
     member.leave()
+
+
+def with_acls(lab: Lab) -> None:
+    """Manage ACLs, SCRAM users and delegation tokens with Kafka's tools, confluent-kafka and kafka-python."""
+    lab.origin(f"Apache Kafka tools {lab.node.version}")
+    orders = ("--topic", "orders", "--resource-pattern-type")
+    lab.tool("AclCommand", "--add", "--allow-principal", "User:carol", "--operation", "Read", *orders, "literal")
+    lab.tool("AclCommand", "--add", "--deny-principal", "User:*", "--operation", "Write", *orders, "prefixed")
+    lab.tool("AclCommand", "--list", *orders, "match")
+    lab.tool("AclCommand", "--list")
+    lab.tool("AclCommand", "--remove", "--force", *orders, "any")
+    users = ("--entity-type", "users", "--entity-name", "carol")
+    credential = "SCRAM-SHA-256=[iterations=4096,password=carol-secret]"
+    lab.tool("ConfigCommand", "--alter", *users, "--add-config", credential)
+    lab.tool("ConfigCommand", "--describe", *users)
+    lab.tool("ConfigCommand", "--alter", *users, "--delete-config", "SCRAM-SHA-256")
+    _with_tokens(lab)
+    _with_librdkafka_acls(lab)
+    _with_kafka_python_acls(lab)
+
+
+def _with_tokens(lab: Lab) -> None:
+    login = lab.node.folder / "login.properties"
+    entry = f'{PLAIN} username="alice" password="alice-secret";'
+    login.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={entry}\n")
+    at = ("--bootstrap-server", lab.sasl_address, "--command-config", str(login))
+    created = lab.node.tool("DelegationTokenCommand", *at, "--create", "--max-life-time-period", "-1")
+    hmac = next(word for word in created.stdout.split() if word.endswith("="))
+    renewed = ("--renew", "--renew-time-period", "-1", "--hmac", hmac)
+    lab.node.tool("DelegationTokenCommand", *at, *renewed)
+    lab.node.tool("DelegationTokenCommand", *at, "--describe", "--owner-principal", "User:alice")
+    lab.node.tool("DelegationTokenCommand", *at, "--expire", "--expiry-time-period", "-1", "--hmac", hmac)
+
+
+def _with_librdkafka_acls(lab: Lab) -> None:
+    import confluent_kafka
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        AdminClient,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    lab.origin(f"confluent-kafka {confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})")
+    admin = AdminClient({"bootstrap.servers": lab.address})
+    rest = ("User:dora", "*", AclOperation.READ, AclPermissionType.ALLOW)
+    for done in admin.create_acls(
+        [AclBinding(ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, *rest)]
+    ).values():
+        done.result(20)
+    doras = AclBindingFilter(ResourceType.TOPIC, "orders", ResourcePatternType.MATCH, *rest)
+    admin.describe_acls(doras).result(20)
+    for done in admin.delete_acls([doras]).values():
+        done.result(20)
+
+
+def _with_kafka_python_acls(lab: Lab) -> None:
+    import kafka
+    from kafka.admin import (
+        ACL,
+        ACLFilter,
+        ACLOperation,
+        ACLPermissionType,
+        KafkaAdminClient,
+        ResourcePattern,
+        ResourceType,
+    )
+
+    lab.origin(f"kafka-python {kafka.__version__}")
+    admin = KafkaAdminClient(bootstrap_servers=lab.address)
+    rest = ("User:emil", "*", ACLOperation.READ, ACLPermissionType.ALLOW, ResourcePattern(ResourceType.TOPIC, "orders"))
+    admin.create_acls([ACL(*rest)])
+    admin.describe_acls(ACLFilter(*rest))
+    admin.delete_acls([ACLFilter(*rest)])
+    admin.close()
 
 
 @contextlib.contextmanager
@@ -259,37 +343,43 @@ def worth_keeping(exchanges: list[Exchange]) -> list[Exchange]:
     return sorted(chosen, key=lambda exchange: exchange[:3])
 
 
-def write(exchanges: list[Exchange], broker: str) -> None:
-    """Write one file per client, one line per exchange."""
+def write(exchanges: list[Exchange], broker: str, *, adds: bool = False) -> None:
+    """Write one file per client, one line per exchange. `adds`: keep the files, and add APIs that they lack."""
     FOLDER.mkdir(exist_ok=True)
     for origin in {exchange.origin for exchange in exchanges}:
         name = re.sub(r"[^a-z]+", "-", origin.split(" (")[0].lower()).strip("-")
-        with (FOLDER / f"{name}.jsonl").open("w") as file:
+        path = FOLDER / f"{name}.jsonl"
+        present = {json.loads(line)["api"].split()[0] for line in path.read_text().splitlines()} if adds else set()
+        with path.open("a" if adds else "w") as file:
             for exchange in exchanges:
-                if exchange.origin == origin:
+                if exchange.origin == origin and api_name(exchange.api_key) not in present:
                     api = f"{api_name(exchange.api_key)} v{exchange.version}"
                     line = {"client": origin, "broker": broker, "api": api}
                     line |= {"request": exchange.request.hex(), "response": exchange.response.hex()}
                     file.write(json.dumps(line) + "\n")
 
 
-def main() -> None:
+CLIENTS = (with_java, with_streams_group, with_kcat, with_librdkafka, with_transactions, with_kafka_python, with_acls)
+
+
+def main(names: list[str]) -> None:
+    clients = [client for client in CLIENTS if not names or client.__name__ in names]
     folder = Path(tempfile.mkdtemp(prefix="kcli-capture-"))
     lab = Lab(folder)
     try:
         lab.node.start()
-        for client in (with_java, with_streams_group, with_kcat, with_librdkafka, with_transactions, with_kafka_python):
+        for client in clients:
             print(client.__name__)
             client(lab)
     finally:
         lab.node.kill()
         shutil.rmtree(folder, ignore_errors=True)
     exchanges = worth_keeping([exchange for proxy in lab.proxies for exchange in proxy.exchanges])
-    write(exchanges, f"Apache Kafka {lab.node.version}")
+    write(exchanges, f"Apache Kafka {lab.node.version}", adds=bool(names))
     seen = sorted({(exchange.api_key, exchange.version) for exchange in exchanges})
     print(f"{len(exchanges)} exchanges:", ", ".join(f"{api_name(key)} v{version}" for key, version in seen))
     print("never seen:", ", ".join(sorted(api_name(key) for key in SPOKEN_KEYS - {key for key, _ in seen})))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
