@@ -22,6 +22,7 @@ class KcliError(Exception):
 
     retriable = False
     possibly_stored = False
+    _said: tuple[str, ...] = ()  # evidence that is part of the message
 
     def __init__(self, message: str, **evidence: Any) -> None:
         super().__init__(message)
@@ -29,7 +30,10 @@ class KcliError(Exception):
         self.evidence = evidence
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{name}={value}" for name, value in self.evidence.items() if value is not None)
+        printed = (
+            f"{name}={value}" for name, value in self.evidence.items() if value is not None and name not in self._said
+        )
+        shown = ", ".join(printed)
         return f"{self.message} ({shown})" if shown else self.message
 
     def __reduce__(self) -> Any:
@@ -116,6 +120,12 @@ class ConcurrentUse(KcliError):
     """
 
 
+_MAY_BE_DENIED = frozenset(code for code in ErrorCode.all() if code.name.endswith("_AUTHORIZATION_FAILED")) | {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+}
+
+
 class BrokerError(KcliError):
     """A broker responded with an error code.
 
@@ -127,10 +137,24 @@ class BrokerError(KcliError):
         is_refusal = cls is BrokerError and code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return super().__new__(TopicAuthorizationError if is_refusal else cls)
 
-    def __init__(self, code: int, message: str | None = None, **evidence: Any) -> None:
+    def __init__(self, code: int, message: str | None = None, *, request: str | None = None, **evidence: Any) -> None:
+        """`message` replaces the text of the code. `request` is the API if it is not in the evidence: for refusals of
+        an authorizer the message has the operation and the resource, and for absent topics that they may be refused.
+        """
         self.code = ErrorCode.of(code)
+        if (api := request or evidence.get("api")) is not None and self.code in _MAY_BE_DENIED:
+            message = self._explained(api, message, evidence)
         text = f"{self.code.name}: {message or self.code.text}"
         super().__init__(text, **evidence)
+
+    def _explained(self, api: str, message: str | None, evidence: dict[str, Any]) -> str:
+        from kcli.denials import NAMES, denial, or_denied
+
+        sentence = denial(self.code, api, evidence)
+        if sentence is None:
+            return (message or self.code.text) + or_denied()
+        self._said = NAMES
+        return sentence
 
     @property
     def detail(self) -> str:

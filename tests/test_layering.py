@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "kcli"
-GROUND = {"", "errors", "error_codes", "structs", "clock", "conditions", "secret", "settings", "text"}
+GROUND = {"", "errors", "error_codes", "structs", "clock", "conditions", "denials", "secret", "settings", "text"}
 MAY_IMPORT = {
     "protocol": set(),
     "security": set(),

@@ -136,7 +136,7 @@ def _topics(client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: fl
         if info.partitions:
             found[name] = Topic(partition_count(info), replica_racks(cluster, info), info.topic_id)
         elif info.error not in _NOT_THERE:
-            raise BrokerError(info.error, topic=name)
+            raise BrokerError(info.error, request="Metadata", topic=name)
     return found
 
 

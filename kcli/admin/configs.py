@@ -72,7 +72,9 @@ def _read(response: DescribeConfigsResponse) -> Results[str, list[Setting]]:
     for result in response.results:
         name = result.resource_name
         if result.error_code:
-            errors[name] = BrokerError(result.error_code, result.error_message, resource=name)
+            errors[name] = BrokerError(
+                result.error_code, result.error_message, request="DescribeConfigs", resource=name
+            )
             continue
         values[name] = sorted(
             Setting(c.name, c.value, SOURCES.get(c.config_source, "unknown"), c.read_only, c.is_sensitive)

@@ -71,7 +71,7 @@ def describe_topics(client: ConsumerNetworkClient, names: Iterable[str], deadlin
     for name in unique:
         topic = found.get(name)
         if topic is not None and topic.error:
-            results.errors[name] = BrokerError(topic.error, topic=name)
+            results.errors[name] = BrokerError(topic.error, request="Metadata", topic=name)
         elif topic is not None:
             results.values[name] = topic
     results.fill_missing(unique, "Metadata")
@@ -121,7 +121,7 @@ def create_topics(
     def read(response: creation.CreateTopicsResponse) -> Iterator[tuple[str, CreatedTopic | KcliError]]:
         for result in response.topics:
             if result.error_code:
-                yield result.name, _error(result.error_code, result.error_message, result.name)
+                yield result.name, _error("CreateTopics", result.error_code, result.error_message, result.name)
             else:
                 topic_id = result.topic_id if result.topic_id.int else None
                 created = CreatedTopic(result.name, topic_id, result.num_partitions, result.replication_factor)
@@ -202,7 +202,7 @@ def delete_topics(
         for result in response.responses:
             name = result.name or by_id.get(result.topic_id, "")
             code = result.error_code
-            yield name, _error(code, result.error_message, name) if code else topics.get(name)
+            yield name, _error("DeleteTopics", code, result.error_message, name) if code else topics.get(name)
 
     def confirm(names: Sequence[str], deadline_ms: float) -> Results[str, UUID | None]:
         found = client.topics_metadata(names, deadline_ms).topics
@@ -241,7 +241,12 @@ def create_partitions(
     def read(response: CreatePartitionsResponse) -> Iterator[tuple[str, int | KcliError]]:
         for result in response.results:
             code = result.error_code
-            yield result.name, _error(code, result.error_message, result.name) if code else counts.get(result.name, 0)
+            yield (
+                result.name,
+                _error("CreatePartitions", code, result.error_message, result.name)
+                if code
+                else counts.get(result.name, 0),
+            )
 
     def confirm(names: Sequence[str], deadline_ms: float) -> Results[str, int]:
         found = describe_topics(client, names, deadline_ms).values
@@ -250,8 +255,8 @@ def create_partitions(
     return _ask_controller(client, counts, build, read, None if dry_run else confirm, deadline_ms)
 
 
-def _error(code: int, message: str | None, topic: str) -> BrokerError:
-    return BrokerError(code, message, topic=topic)
+def _error(api: str, code: int, message: str | None, topic: str) -> BrokerError:
+    return BrokerError(code, message, request=api, topic=topic)
 
 
 def broker_timeout_ms(client: ConsumerNetworkClient, deadline_ms: float) -> int:
@@ -337,7 +342,7 @@ def _no_topics(client: ConsumerNetworkClient, bad: Sequence[TopicInfo], deadline
     """Return one error for unusable topics: the first that is not merely unknown, else all unknown ones."""
     for topic in bad:
         if topic.error not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
-            return BrokerError(topic.error, topic=topic.name)
+            return BrokerError(topic.error, request="Metadata", topic=topic.name)
     from kcli.text import did_you_mean
 
     existing = _existing_topics(client, deadline_ms)
@@ -347,7 +352,7 @@ def _no_topics(client: ConsumerNetworkClient, bad: Sequence[TopicInfo], deadline
         else f"there is no topic {topic.name}{did_you_mean(topic.name, existing)}"
         for topic in bad
     ]
-    return BrokerError(bad[0].error, "; ".join(messages))
+    return BrokerError(bad[0].error, "; ".join(messages), request="Metadata")
 
 
 def with_similar_topics(
@@ -360,7 +365,13 @@ def with_similar_topics(
     absent = [name for name, error in errors.items() if isinstance(error, BrokerError) and error.code == code]
     existing = _existing_topics(client, deadline_ms) if absent else []
     hints = {name: hint for name in absent if (hint := did_you_mean(name, existing))}
-    return {**errors, **{name: BrokerError(code, f"there is no topic {name}{hint}") for name, hint in hints.items()}}
+    return {
+        **errors,
+        **{
+            name: BrokerError(code, f"there is no topic {name}{hint}", request="Metadata")
+            for name, hint in hints.items()
+        },
+    }
 
 
 def _existing_topics(client: ConsumerNetworkClient, deadline_ms: float) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kcli import denials
 from kcli.client.backoff import Backoff, uniform
 from kcli.client.config import ClientConfig, parse_bootstrap
 from kcli.client.connections import Resolve, resolve
@@ -59,4 +60,6 @@ def connect(
         uniform=uniform,
         security=security,
     )
-    return ConsumerNetworkClient(network, metadata, config, clock, retry_backoff)
+    client = ConsumerNetworkClient(network, metadata, config, clock, retry_backoff)
+    denials.opened(client, denials.ANONYMOUS if security is None else security.principal)
+    return client

@@ -227,7 +227,7 @@ class _ServerCheck:
                 self._detail = _summary(certificate)
             raise
         assert isinstance(transport, TlsTransport)
-        version, _, cipher = transport.protection.partition(" with ")
+        version, _, cipher = transport.protection.partition(", ")
         certificate = _parsed(transport.peer_certificate or b"")
         self._facts = {"version": version, "cipher": cipher}
         if certificate is None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from kcli import denials
 from kcli.client.api_versions import Versions
 from kcli.client.backoff import Backoff
 from kcli.client.config import ClientConfig
@@ -320,6 +321,7 @@ class ConsumerNetworkClient:
             if not self._closed:
                 self._closed, self._woken = True, False
                 self._network.close()
+                denials.closed(self)
         if not was_closed and self.on_close is not None:
             self.on_close()
 

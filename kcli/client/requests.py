@@ -310,7 +310,8 @@ def ask_nodes(
 
     def read(response: R, keys: Sequence[Node]) -> Iterator[tuple[Node, R | KcliError]]:
         code = next(error_codes_in(response), 0)
-        yield keys[0], BrokerError(code, node=keys[0].id) if code else response
+        api = type(request).__name__.removesuffix("Request")
+        yield keys[0], BrokerError(code, request=api, node=keys[0].id) if code else response
 
     return fan_out(client, nodes, locate, lambda _node, _nodes: request, read, deadline_ms, min_version=min_version)
 

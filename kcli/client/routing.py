@@ -124,7 +124,7 @@ def _missing_error(cluster: Cluster, tp: TopicPartition) -> KcliError | None:
     topic = cluster.topics.get(tp.topic)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
     if topic is None or (code and code != ErrorCode.LEADER_NOT_AVAILABLE):
-        return BrokerError(code, topic=tp.topic)
+        return BrokerError(code, request="Metadata", topic=tp.topic)
     if not code and tp.partition not in topic.partitions:
         text = f"{tp.topic} has {len(topic.partitions)} partitions, and no number {tp.partition}"
         return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)

@@ -68,7 +68,7 @@ class TlsTransport:
 
     @property
     def protection(self) -> str:
-        """The TLS version and the cipher, as `TLSv1.3 with TLS_AES_256_GCM_SHA384`; "TLS" before the handshake."""
+        """The TLS version and the cipher, as `TLSv1.3, TLS_AES_256_GCM_SHA384`; "TLS" before the handshake."""
         cipher = self._tls.cipher() if self._tls is not None else None
         return f"{self._tls.version()}, {cipher[0]}" if self._tls is not None and cipher else "TLS"
 

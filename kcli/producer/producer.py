@@ -238,7 +238,7 @@ class Producer:
             info = self._client.topics_metadata([topic], deadline_ms).topics.get(topic)
             if info is None or info.error:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
-                raise BrokerError(code, topic=topic)
+                raise BrokerError(code, request="Metadata", topic=topic)
         if topic not in self._topics:  # another user of the client may have requested it only once
             self._client.metadata.add_topics([topic])
             self._topics.add(topic)

@@ -226,7 +226,13 @@ class Sender:
                 self._finish_attempt(batch, None, result)
 
     def _take_error(self, batch: ProducerBatch, result: PartitionProduceResponse, nodes: list[Node]) -> None:
-        error = BrokerError(result.error_code, result.error_message, topic=batch.tp.topic, partition=batch.tp.partition)
+        error = BrokerError(
+            result.error_code,
+            result.error_message,
+            request="Produce",
+            topic=batch.tp.topic,
+            partition=batch.tp.partition,
+        )
         has_new_leader = False
         if error.code.refresh_metadata:
             leader = result.current_leader

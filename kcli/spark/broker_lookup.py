@@ -205,5 +205,5 @@ def _partitions_of(topic: TopicInfo | None) -> Iterable[int]:
     if topic is None or topic.error in (*_GONE, ErrorCode.LEADER_NOT_AVAILABLE):
         return ()
     if topic.error:
-        raise BrokerError(topic.error, topic=topic.name)
+        raise BrokerError(topic.error, request="Metadata", topic=topic.name)
     return topic.partitions

@@ -89,7 +89,7 @@ def _topics(
     topics: dict[str, TopicInfo | KcliError] = {}
     for name in names & known.keys():
         code = known[name].error
-        topics[name] = BrokerError(code, topic=name) if code != ErrorCode.NONE else known[name]
+        topics[name] = BrokerError(code, request="Metadata", topic=name) if code != ErrorCode.NONE else known[name]
     return topics
 
 

@@ -158,12 +158,18 @@ def _share_request(groups: list[str]) -> DescribeShareGroupOffsetsRequest:
     )
 
 
+_SHARE_OFFSETS = "DescribeShareGroupOffsets"
+
+
 def _read_share_offsets(
     response: DescribeShareGroupOffsetsResponse,
 ) -> Iterator[tuple[str, dict[TopicPartition, ShareOffset | KcliError] | KcliError]]:
     for group in response.groups:
         if group.error_code:
-            yield group.group_id, BrokerError(group.error_code, group.error_message, group=group.group_id)
+            yield (
+                group.group_id,
+                BrokerError(group.error_code, group.error_message, request=_SHARE_OFFSETS, group=group.group_id),
+            )
         else:
             yield group.group_id, dict(_share_offsets_in(group))
 
@@ -177,7 +183,13 @@ def _share_offsets_in(
             if partition.error_code:
                 yield (
                     tp,
-                    BrokerError(partition.error_code, partition.error_message, topic=tp.topic, partition=tp.partition),
+                    BrokerError(
+                        partition.error_code,
+                        partition.error_message,
+                        request=_SHARE_OFFSETS,
+                        topic=tp.topic,
+                        partition=tp.partition,
+                    ),
                 )
             elif partition.start_offset >= 0:
                 yield (

@@ -115,7 +115,7 @@ def _topic_error(cluster: Cluster, tp: TopicPartition) -> KcliError | None:
     topic = cluster.topics.get(tp.topic)
     if topic is None or topic.error in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
         return None
-    return BrokerError(topic.error, topic=tp.topic)
+    return BrokerError(topic.error, request="Metadata", topic=tp.topic)
 
 
 def _offsets(

@@ -132,7 +132,11 @@ def _read_transactions(response: DescribeTransactionsResponse) -> Iterator[tuple
         if transaction.error_code:
             yield (
                 transaction.transactional_id,
-                BrokerError(transaction.error_code, transactional_id=transaction.transactional_id),
+                BrokerError(
+                    transaction.error_code,
+                    request="DescribeTransactions",
+                    transactional_id=transaction.transactional_id,
+                ),
             )
             continue
         partitions = frozenset(

@@ -196,7 +196,7 @@ def _is_retriable(error: KcliError) -> bool:
 
 def _error(code: int, group: str, tp: TopicPartition) -> BrokerError:
     message = "the group has members now, and only members may change its offsets" if code in _MEMBERS_ONLY else None
-    return BrokerError(code, message, group=group, topic=tp.topic, partition=tp.partition)
+    return BrokerError(code, message, request="OffsetCommit", group=group, topic=tp.topic, partition=tp.partition)
 
 
 def commit_offsets(

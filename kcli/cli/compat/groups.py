@@ -355,7 +355,9 @@ def delete_offsets_of(session: Session) -> int:
     topics = session.client.topics_metadata(whole, session.deadline_ms).topics if whole else {}
     for name in whole:
         if topics[name].error:
-            outcomes[TopicPartition(name, _WHOLE_TOPIC)] = BrokerError(topics[name].error, topic=name)
+            outcomes[TopicPartition(name, _WHOLE_TOPIC)] = BrokerError(
+                topics[name].error, request="Metadata", topic=name
+            )
         wanted.update(TopicPartition(name, number) for number in topics[name].partitions)
     store, client = SnapshotStore(default_folder(session.env.environ)), session.client
     with with_undo_hint(session.env, store, "kcli: ") as on_snapshot:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
-from kcli.errors import ConfigError
+from kcli.errors import BrokerError, ConfigError
 
 if TYPE_CHECKING:
     from kcli.cli.consume.options import MemberOptions
@@ -211,6 +211,8 @@ def _read_as_member(
         with complete_document(printing.renderer, Sink(env.stdout_bytes)):
             find_partitions(client, dict.fromkeys(topics), deadline_ms)
             for error in find_coordinators(client, [config.group_id], GROUP, deadline_ms).errors.values():
+                if isinstance(error, BrokerError):  # the operation that a member needs, which implies DESCRIBE
+                    raise BrokerError(error.code, error.detail, request="JoinGroup", **error.evidence)
                 raise error
         every_ms = config.auto_commit_interval_ms if commits else None
         plan = MemberPlan(config.group_id, topics, every_ms, common.timeout_ms, exit_at_end, config.reads_committed)

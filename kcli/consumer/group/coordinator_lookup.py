@@ -136,7 +136,9 @@ class CoordinatorLookup:
             if response.error_code:
                 text = response.error_message or None
                 self._judge(
-                    BrokerError(response.error_code, text, api="FindCoordinator", group=self._group),
+                    BrokerError(
+                        response.error_code, text, request="JoinGroup", api="FindCoordinator", group=self._group
+                    ),
                     now_ms,
                 )
                 return

@@ -128,7 +128,7 @@ def test_failed_records_are_counted_by_kind_and_the_others_are_stored(kafka: Kaf
     assert run.status == 1
     assert run.err.splitlines() == [
         "kcli: 1 record not stored: INVALID_RECORD: no key",
-        "kcli: 1 record not stored: TOPIC_AUTHORIZATION_FAILED: the principal may not do this to the topic",
+        "kcli: 1 record not stored: TOPIC_AUTHORIZATION_FAILED: topic orders: WRITE on the topic is denied",
     ]
     assert [value for _, value in kafka.keys_and_values()] == [b"2", b"4"]
 

@@ -1,0 +1,109 @@
+"""The sentences of refusals: operation, resource and principal."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from kcli import denials
+from kcli.cli.exit_status import REFUSED, status_of
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
+
+E = ErrorCode
+
+
+@pytest.fixture(autouse=True)
+def no_other_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(denials, "_principals", {})
+
+
+@pytest.mark.parametrize(
+    ("code", "evidence", "sentence"),
+    [
+        (E.TOPIC_AUTHORIZATION_FAILED, {"api": "Fetch", "topic": "t"}, "topic t: READ on the topic is denied"),
+        (E.TOPIC_AUTHORIZATION_FAILED, {"api": "Produce", "topic": "t"}, "topic t: WRITE on the topic is denied"),
+        (
+            E.TOPIC_AUTHORIZATION_FAILED,
+            {"api": "Metadata", "topic": "t"},
+            "topic t: DESCRIBE on the topic is denied, or the topic does not exist",
+        ),
+        (
+            E.TOPIC_AUTHORIZATION_FAILED,
+            {"api": "Metadata", "topics": "a, b"},
+            "topics a, b: DESCRIBE on the topics is denied, or they do not exist",
+        ),
+        (E.GROUP_AUTHORIZATION_FAILED, {"api": "JoinGroup", "group": "g"}, "group g: READ on the group is denied"),
+        (E.GROUP_AUTHORIZATION_FAILED, {"api": "DeleteGroups", "group": "g"}, "group g: DELETE on the group is denied"),
+        (
+            E.GROUP_AUTHORIZATION_FAILED,
+            {"api": "DescribeGroups", "group": "g"},
+            "group g: DESCRIBE on the group is denied, or the group does not exist",
+        ),
+        (E.CLUSTER_AUTHORIZATION_FAILED, {"api": "DescribeLogDirs"}, "DESCRIBE on the cluster is denied"),
+        (
+            E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            {"api": "DescribeTransactions", "transactional_id": "x"},
+            "transactional id x: DESCRIBE on the transactional id is denied",
+        ),
+        (E.GROUP_AUTHORIZATION_FAILED, {"api": "NewApi", "group": "g"}, "group g: an operation on the group is denied"),
+    ],
+)
+def test_the_sentence_names_operation_and_resource(code: ErrorCode, evidence: dict[str, Any], sentence: str) -> None:
+    error = BrokerError(code, "internal words of the broker", **evidence)
+    assert error.message == f"{code.name}: {sentence}"
+    assert str(error) == f"{error.message} (api={evidence['api']})"
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert status_of(error) == REFUSED
+
+
+def test_the_request_is_not_printed() -> None:
+    error = BrokerError(E.GROUP_AUTHORIZATION_FAILED, request="OffsetCommit", group="billing", partition=3)
+    assert str(error) == "GROUP_AUTHORIZATION_FAILED: group billing: READ on the group is denied (partition=3)"
+    assert "request" not in error.evidence
+
+
+def test_a_broker_that_raises_a_refusal_keeps_its_words() -> None:
+    assert BrokerError(E.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.").detail == "Authorization failed."
+
+
+def sentence() -> str:
+    return BrokerError(E.GROUP_AUTHORIZATION_FAILED, api="JoinGroup", group="billing").detail
+
+
+def test_the_principal_is_named_while_it_is_the_only_one() -> None:
+    first, second = object(), object()
+    denials.opened(first, "User:x")
+    assert sentence() == "group billing: READ on the group is denied for User:x"
+    denials.opened(second, "User:y")
+    assert sentence() == "group billing: READ on the group is denied"
+    denials.closed(second)
+    assert sentence() == "group billing: READ on the group is denied for User:x"
+    denials.closed(first)
+    assert sentence() == "group billing: READ on the group is denied"
+
+
+@pytest.mark.parametrize("principal", [None, denials.ANONYMOUS])
+def test_a_principal_without_a_user_name_is_left_out(principal: str | None) -> None:
+    denials.opened(object(), principal)
+    assert sentence() == "group billing: READ on the group is denied"
+
+
+def test_an_absent_topic_may_be_forbidden_on_a_secured_connection() -> None:
+    def absent() -> str:
+        return BrokerError(E.UNKNOWN_TOPIC_OR_PARTITION, "there is no topic t", request="Metadata").detail
+
+    assert absent() == "there is no topic t"
+    client = object()
+    denials.opened(client, denials.ANONYMOUS)
+    assert absent() == "there is no topic t"
+    denials.opened(client, "User:x")
+    assert absent() == "there is no topic t, or DESCRIBE on it is denied for User:x"
+
+
+def test_every_code_of_an_authorizer_has_a_sentence() -> None:
+    for code in ErrorCode.all():
+        has_sentence = denials.denial(code, "Fetch", {}) is not None
+        assert has_sentence == code.name.endswith("_AUTHORIZATION_FAILED")
