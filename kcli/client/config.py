@@ -58,6 +58,9 @@ def _parse_names(_name: str, text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+_TOKENS = "brokers check the claims of tokens"
+
+
 class ClientConfig(LoginSettings):
     """Settings of every client: bootstrap servers, security, timeouts, backoff, connections, metadata.
 
@@ -116,6 +119,11 @@ class ClientConfig(LoginSettings):
         "sasl.kerberos.min.time.before.relogin": "a ticket is taken for each connection",
         "sasl.kerberos.ticket.renew.jitter": "a ticket is taken for each connection",
         "sasl.kerberos.ticket.renew.window.factor": "a ticket is taken for each connection",
+        "sasl.oauthbearer.clock.skew.seconds": _TOKENS,
+        "sasl.oauthbearer.expected.": _TOKENS,
+        "sasl.oauthbearer.jwks.": _TOKENS,
+        "sasl.oauthbearer.scope.claim.name": _TOKENS,
+        "sasl.oauthbearer.sub.claim.name": _TOKENS,
         "security.providers": "providers are Java classes",
         "ssl.keymanager.algorithm": "OpenSSL selects the key",
         "ssl.provider": "providers are Java classes",

@@ -15,7 +15,7 @@ from kcli.client.config import (
     nearest_name,
     parse_bootstrap,
 )
-from kcli.client.login import LoginSettings
+from kcli.client.login import JAVA_CLASSES
 from kcli.errors import ConfigError
 from kcli.secret import Secret
 from kcli.settings import Settings
@@ -233,13 +233,19 @@ def test_a_keyword_without_effect_is_refused(cls: type[ClientConfig], name: str)
 
 def test_every_setting_is_used_by_the_clients() -> None:
     """A setting that is accepted and has no effect misleads: it belongs to NO_EFFECT."""
-    enforced = {"client.dns.lookup", "security.protocol"}  # their only values are what the client does
-    sources = [path.read_text() for path in Path(kcli.__file__).parent.rglob("*.py") if path.name != "config.py"]
+    # Their only values are what the client does, or it does what the value says in any case.
+    enforced = {"client.dns.lookup", "security.protocol", "ssl.keystore.type", "ssl.truststore.type", *JAVA_CLASSES}
+    package = Path(kcli.__file__).parent
+    sources = {path: path.read_text() for path in package.rglob("*.py") if path.name != "config.py"}
+    login = sources[package / "client" / "login.py"]
+    stores = sources[package / "security" / "key_stores" / "__init__.py"]  # reads some by Kafka's name
     for cls in (ClientConfig, ConsumerConfig, ProducerConfig):
-        for name in cls.SETTINGS.keys() - enforced - LoginSettings.SETTINGS.keys():
-            used = re.compile(rf"config\.{name.replace('.', '_')}\b")
-            derived = name == "isolation.level" and any("config.reads_committed" in text for text in sources)
-            assert derived or any(used.search(text) for text in sources), name
+        for name in cls.SETTINGS.keys() - enforced - cls.NO_EFFECT.keys():
+            attribute = name.replace(".", "_")
+            used = re.compile(rf"config\.{attribute}\b")
+            derived = name == "isolation.level" and any("config.reads_committed" in text for text in sources.values())
+            read_by_name = f'"{name}"' in stores or f"self.{attribute}" in login
+            assert derived or read_by_name or any(used.search(text) for text in sources.values()), name
 
 
 def test_a_configuration_is_immutable_and_can_be_copied_with_changes() -> None:
