@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 # A listener that closes so many connections in a row at the first request demands SASL.
 _EARLY_CLOSES = 3
+# One that closes so many at the start of the TLS handshake has no TLS. The backoff makes this about a second.
+_EARLY_CLOSES_OF_TLS = 5
+_AT_TLS_START = "at the start of the handshake"
 
 
 class ConnectionFaults:
@@ -53,16 +56,20 @@ class ConnectionFaults:
             return f"connected, but SASL {self._mechanism} is not complete after {waited_ms:.0f} ms"
         return node.last_error
 
-    def closed(
+    def lost(
         self, node_id: int, reason: str, now_ms: float, *, was_waiting: bool
     ) -> tuple[str, AuthenticationError | None]:
-        """Add to `reason` the phase in which the broker closed the connection; return it, and the refusal if it is one.
+        """Return `reason` with the phase in which the broker closed the connection, and the refusal if it is one.
 
         `was_waiting`: a request was in flight. A listener with SASL closes the connection without a word at the first
-        request that is not SASL. So does, once, a broker that stops: only repetitions are a refusal, and only while no
-        broker of the cluster has responded.
+        request that is not SASL, and one without TLS at the start of the TLS handshake. So does at times a broker that
+        stops, or a proxy in front of it: only repetitions are a refusal, and only before the cluster is known.
         """
         node = self._states.of(node_id)
+        if node.state == CONNECTING and _AT_TLS_START in reason:
+            return reason, self._repeated(node_id, reason, _EARLY_CLOSES_OF_TLS)
+        if not reason.startswith(("closed by", "connection reset")):
+            return reason, None
         if node.state == CHECKING_API_VERSIONS:
             return f"{reason} before it sent its versions{self._listener_hint()}", None
         if node.state in (AUTHENTICATING, REAUTHENTICATING):
@@ -71,11 +78,15 @@ class ConnectionFaults:
             return f"{reason} after the end of the SASL session", None
         if not was_waiting or self._mechanism is not None or self._is_known_cluster:
             return reason, None
-        count = self._states.closed_early(node_id)
-        if count > 1:
-            protocol = "SASL_SSL" if self._uses_tls else "SASL_PLAINTEXT"
-            reason += f" at the first request, as listeners with SASL do; set security.protocol={protocol}"
-        return reason, self.refusal(node_id, reason) if count >= _EARLY_CLOSES else None
+        protocol = "SASL_SSL" if self._uses_tls else "SASL_PLAINTEXT"
+        cure = f"{reason} at the first request, as listeners with SASL do; set security.protocol={protocol}"
+        refusal = self._repeated(node_id, cure, _EARLY_CLOSES)
+        return (cure if node.early_closes > 1 else reason), refusal
+
+    def _repeated(self, node_id: int, reason: str, limit: int) -> AuthenticationError | None:
+        """Return the refusal if this is the last of `limit` connections in a row that were closed early."""
+        is_refused = self._states.closed_early(node_id) >= limit and not self._is_known_cluster
+        return self.refusal(node_id, reason) if is_refused else None
 
     def refused_by_transport(self, node_id: int, reason: str) -> AuthenticationError:
         """Return the refusal for a failure of TLS, or for TLS where none is configured."""
@@ -86,7 +97,8 @@ class ConnectionFaults:
 
     def refusal(self, node_id: int, reason: str) -> AuthenticationError:
         """Return an error that names the address of the node."""
-        return AuthenticationError(f"{address_of(self._connections.node(node_id))}: {reason}")
+        address = address_of(self._connections.node(node_id))
+        return AuthenticationError(f"{address}: {reason.replace(f'TLS with {address} failed', 'TLS failed')}")
 
     @property
     def _is_known_cluster(self) -> bool:
@@ -97,4 +109,7 @@ class ConnectionFaults:
         """Return the usual reason of a silent address; nothing if the cluster is known."""
         if self._is_known_cluster:
             return ""
-        return f": is it a Kafka broker's {'TLS' if self._uses_tls else 'plaintext'} listener?"
+        if self._uses_tls:
+            return ": is it a Kafka broker's TLS listener?"
+        protocol = "SSL or SASL_SSL" if self._mechanism is None else "SASL_SSL"
+        return f": is it a Kafka broker's plaintext listener? A listener with TLS needs security.protocol={protocol}"

@@ -233,9 +233,13 @@ class NetworkClient:
                 self._received(node_id, frame, now_ms)
         for channel_id, reason in selector.disconnected.items():
             if (node_id := node_of(channel_id)) is not None:
-                is_refused = channel_id in selector.refused
-                refusal = self._faults.refused_by_transport(node_id, reason) if is_refused else None
-                self._drop(node_id, reason, now_ms, refusal=refusal)
+                if channel_id in selector.refused:
+                    refused = self._faults.refused_by_transport(node_id, reason)
+                    self._drop(node_id, reason, now_ms, refusal=refused)
+                else:
+                    was_waiting = self._in_flight.count(node_id) > 0
+                    text, refusal = self._faults.lost(node_id, reason, now_ms, was_waiting=was_waiting)
+                    self._drop(node_id, text, now_ms, refusal=refusal)
 
     def _written(self, node_id: int) -> None:
         unanswered = self._in_flight.written(node_id)
@@ -299,9 +303,6 @@ class NetworkClient:
 
         `refusal`: the authentication failed, and the requests to the node fail with this error.
         """
-        if reason.startswith(("closed by", "connection reset")):
-            was_waiting = self._in_flight.count(node_id) > 0
-            reason, refusal = self._faults.closed(node_id, reason, now_ms, was_waiting=was_waiting)
         was_ready = self._states.is_established(node_id)
         if was_ready:
             self.metrics.closed(now_ms)

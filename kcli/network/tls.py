@@ -20,6 +20,7 @@ from kcli.network.transport import SocketAddress, TlsError, finish_connect
 
 _RECORD_BYTES = 16 << 10  # the most that one TLS record carries
 _FILE_BYTES = 256 << 10  # per call, of a file slice
+_UNEXPECTED_MESSAGE = bytes.fromhex("15030300020250")
 _RECORD_TYPES = (b"\x14", b"\x15", b"\x16", b"\x17")  # RFC 8446, section 5.1
 
 #: Bound of connecting and of the handshake when a certificate is fetched for an error, in seconds.
@@ -88,6 +89,8 @@ class TlsTransport:
         except ssl.SSLCertVerificationError as error:
             raise self._certificate_error(error) from None
         except ssl.SSLError as error:
+            if self._server_side and not self._answered:
+                self._alert()
             raise tls_error(error, server_side=self._server_side, answered=self._answered) from None
         except (ConnectionResetError, BrokenPipeError):
             raise self._closed("reset") from None
@@ -179,6 +182,12 @@ class TlsTransport:
         if first.startswith(b"HTTP") and not self._server_side:
             raise foreign_protocol(first, server_side=False)
         self._answered = first[:1] in _RECORD_TYPES
+
+    def _alert(self) -> None:
+        """Send a client without TLS the alert that Java sends. Clients of Kafka recognise it; OpenSSL sends nothing."""
+        with contextlib.suppress(OSError):
+            socket.socket.send(self._sock, _UNEXPECTED_MESSAGE)
+            socket.socket.recv(self._sock, _RECORD_BYTES)  # unread bytes would turn the close into a reset
 
     def _explain(self, error: ssl.SSLError) -> TlsError:
         return tls_error(error, server_side=self._server_side, opened=True)

@@ -431,3 +431,85 @@ def test_an_error_is_one_line_with_its_cause_and_remedy(
     environ = {"KCLI_BOOTSTRAP_SERVER": address, "KCLI_TIMEOUT": "20", "HOME": str(folder)}
     result = run_kcli(*shlex.split(command), environ=environ)
     assert (result.status, result.err) == (status, line + "\n")
+
+
+USERS = {"alice": "a password"}
+
+
+@pytest.fixture(scope="module")
+def listeners(address: str) -> Iterator[dict[str, str]]:
+    """The address of a broker by the protocol of its listener."""
+    with (
+        EmbeddedBroker(security="SASL_PLAINTEXT", users=USERS) as sasl,
+        EmbeddedBroker(security="SSL") as tls,
+        EmbeddedBroker(security="SASL_SSL", users=USERS) as both,
+    ):
+        named = {"SSL": tls, "SASL_PLAINTEXT": sasl, "SASL_SSL": both}
+        yield {"PLAINTEXT": address, **{name: broker.address for name, broker in named.items()}}
+
+
+LOGIN = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": "a password"}
+NO_SASL = "the listener does not use SASL; use the port of a SASL listener, or set security.protocol="
+NO_TRUST = (
+    "TLS failed: the issuer 'CN=kcli embedded broker CA' of the broker's certificate is not trusted; "
+    "set ssl.truststore.location to a store with its certificate"
+)
+NO_TLS = (
+    "at the start of the handshake; if it is a listener without TLS, use its TLS port, or set security.protocol to "
+    "PLAINTEXT or SASL_PLAINTEXT"
+)
+AT_FIRST_REQUEST = "at the first request, as listeners with SASL do; set security.protocol="
+SCRAM = {**LOGIN, "sasl.mechanism": "SCRAM-SHA-512"}
+
+AUTHENTICATION_ERRORS: list[tuple[str, str, dict[str, str], str]] = [
+    ("PLAINTEXT", "SASL_PLAINTEXT", LOGIN, f"{NO_SASL}PLAINTEXT"),
+    ("PLAINTEXT", "SSL", {}, NO_TLS),
+    ("PLAINTEXT", "SASL_SSL", LOGIN, NO_TLS),
+    ("SSL", "PLAINTEXT", {}, "the listener expects TLS; set security.protocol=SSL or SASL_SSL"),
+    ("SSL", "SASL_PLAINTEXT", LOGIN, "the listener expects TLS; set security.protocol=SASL_SSL"),
+    ("SSL", "SSL", {}, NO_TRUST),
+    ("SSL", "SASL_SSL", {**LOGIN, "trusted": "yes"}, f"{NO_SASL}SSL"),
+    ("SASL_PLAINTEXT", "PLAINTEXT", {}, f"{AT_FIRST_REQUEST}SASL_PLAINTEXT"),
+    (
+        "SASL_PLAINTEXT",
+        "SASL_PLAINTEXT",
+        {**LOGIN, "sasl.password": "wrong"},
+        "SASL PLAIN: Authentication failed: Invalid username or password; check username and password",
+    ),
+    (
+        "SASL_PLAINTEXT",
+        "SASL_PLAINTEXT",
+        {**SCRAM, "sasl.username": "bob"},
+        "SASL SCRAM-SHA-512: Authentication failed during authentication due to invalid credentials with SASL "
+        "mechanism SCRAM-SHA-512; check username and password, and that the user has a SCRAM-SHA-512 credential",
+    ),
+    (
+        "SASL_PLAINTEXT",
+        "SASL_PLAINTEXT",
+        {"sasl.mechanism": "AWS_MSK_IAM"},
+        "the broker does not offer the SASL mechanism AWS_MSK_IAM; set sasl.mechanism to one that it offers: "
+        "SCRAM-SHA-256, SCRAM-SHA-512, PLAIN",
+    ),
+    ("SASL_SSL", "SSL", {"trusted": "yes"}, f"{AT_FIRST_REQUEST}SASL_SSL"),
+    ("SASL_SSL", "SASL_SSL", LOGIN, NO_TRUST),
+]
+
+
+@pytest.mark.parametrize(("listener", "protocol", "properties", "ending"), AUTHENTICATION_ERRORS)
+def test_a_failed_authentication_ends_a_command_at_once_with_cause_and_cure(
+    listeners: dict[str, str], tmp_path: Path, listener: str, protocol: str, properties: dict[str, str], ending: str
+) -> None:
+    given = {"security.protocol": protocol, **properties}
+    if given.pop("trusted", None):
+        from kcli.broker.security.own_certificates import authority
+
+        given["ssl.truststore.certificates"] = authority().certificate_pem.strip().replace("\n", "\\n")
+    file = tmp_path / "client.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+    address = listeners[listener]
+    result = run_kcli("topic", "list", "-b", address, "--command-config", str(file), "--timeout", "60")
+    assert result.status == 4
+    assert result.err.startswith(f"kcli: {address}: ")
+    assert result.err.endswith(f"{ending}\n")
+    assert result.err.count("\n") == 1
+    assert USERS["alice"] not in result.err
