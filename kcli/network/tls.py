@@ -18,6 +18,7 @@ from kcli.network.framing import UnsentPart
 from kcli.network.tls_errors import closed_in_handshake, foreign_protocol, refused_certificate, tls_error
 from kcli.network.transport import SocketAddress, TlsError, finish_connect
 
+_UNREAD_BYTES = 1 << 16
 _RECORD_BYTES = 16 << 10  # the most that one TLS record carries
 _FILE_BYTES = 256 << 10  # per call, of a file slice
 _UNEXPECTED_MESSAGE = bytes.fromhex("15030300020250")
@@ -152,6 +153,10 @@ class TlsTransport:
             # Send the closing alert, without waiting for the answer.
             with contextlib.suppress(OSError, ValueError):
                 self._tls.unwrap()
+            # Bytes that are not read would make the system reset the connection, and the other side would not get the
+            # alert that says why the handshake failed.
+            with contextlib.suppress(OSError):
+                socket.socket.recv(self._sock, _UNREAD_BYTES, socket.MSG_DONTWAIT)
         self._sock.close()
 
     def _wrap(self) -> ssl.SSLSocket:

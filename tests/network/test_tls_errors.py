@@ -286,5 +286,13 @@ def test_a_listener_names_a_client_without_tls(harness: TlsHarness, data: bytes)
     assert sentence == "the client does not use TLS; it must set security.protocol to SSL or SASL_SSL"
 
 
+def test_a_client_without_tls_gets_the_alert_that_java_brokers_send(harness: TlsHarness) -> None:
+    """Its request is longer than OpenSSL reads, and unread bytes would reset the connection before the alert."""
+    harness.accept_failure(harness.server(), b"\x00\x00\x00\x14\x00\x12\x00\x03" + bytes(16))
+    client = harness.accepted[-1]
+    client.settimeout(10)
+    assert client.recv(100) == bytes.fromhex("15030300020250")  # origin: a TLS listener of Apache Kafka 4.3.1
+
+
 def test_an_error_without_a_reason_is_a_sentence_too() -> None:
     assert str(tls_error(ssl.SSLError(1, "unknown"), server_side=False)) == "TLS reports 'unknown error'"
