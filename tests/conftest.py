@@ -161,6 +161,22 @@ def secured_kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) ->
         yield SecuredKafka.at(address, kafka_jars)
 
 
+@pytest.fixture(scope="session")
+def our_secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """Our broker with the same listeners, except Kerberos: one in each xdist worker."""
+    from tests.our_secured_kafka import our_secured_broker
+
+    with our_secured_broker(tmp_path_factory.mktemp("our-secured")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session", params=BOTH)
+def any_secured(request: pytest.FixtureRequest) -> SecuredKafka:
+    """Our secured broker and Apache's in turn."""
+    found: SecuredKafka = request.getfixturevalue("our_secured" if request.param == "kcli" else "secured_kafka")
+    return found
+
+
 @pytest.fixture
 def own_kafka(kafka_jars: Path, tmp_path: Path) -> Iterator[Callable[..., KafkaNode]]:
     """`own_kafka(**settings)` starts a Kafka that the test may stop, kill and restart. It is removed after the test."""

@@ -47,6 +47,7 @@ LISTENERS = {
     "REAUTH": "SASL_PLAINTEXT",
     "KRB": "SASL_PLAINTEXT",
 }
+PASSWORDS_AND_TOKENS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
 MODULES = "org.apache.kafka.common.security"
 PLAIN_MODULE = f"{MODULES}.plain.PlainLoginModule"
 SCRAM_MODULE = f"{MODULES}.scram.ScramLoginModule"
@@ -77,7 +78,7 @@ class DelegationToken(NamedTuple):
 class SecuredKafka(Kafka):
     """The running broker, as tests see it."""
 
-    def __init__(self, folder: str, ports: Mapping[str, int], token_url: str, jars: Path) -> None:
+    def __init__(self, folder: str, ports: Mapping[str, int], token_url: str, jars: Path | None) -> None:
         """`folder` has the certificates, keys and keytabs; `bootstrap_servers` is the PLAINTEXT listener."""
         super().__init__(f"127.0.0.1:{ports['PLAINTEXT']}", jars)
         self.folder = Path(folder)
@@ -203,6 +204,7 @@ class SecuredNode(KafkaNode):
         certificates = Certificates(folder / "certificates")
         kerberos = Kerberos(folder / "kerberos")
         jwks = OAuthKeys(folder / "oauth").key_set_file.as_uri()
+        settings = {**secured_settings(certificates, jwks), **kerberos_settings(kerberos)}
         jvm = (
             *SMALL_JVM,
             f"-Djava.security.krb5.conf={kerberos.configuration}",
@@ -211,7 +213,7 @@ class SecuredNode(KafkaNode):
         super().__init__(
             folder,
             jars,
-            settings=_settings(certificates, kerberos, jwks),
+            settings={name: escaped(value) for name, value in settings.items()},
             jvm=jvm,
             more_listeners=tuple(LISTENERS),
             advertised_host="localhost",
@@ -227,14 +229,20 @@ class SecuredNode(KafkaNode):
         assert done.returncode == 0, "the data folder of the secured Kafka could not be formatted"
 
 
+def make_files(folder: Path) -> Certificates:
+    """Make the certificates of a broker, and a JAAS file for its clients."""
+    certificates = make_certificates(folder / "certificates")
+    certificates.save()
+    entry = jaas(SCRAM_MODULE, username="admin", password=USERS["admin"])
+    (folder / "jaas.conf").write_text(f"KafkaClient {{\n  {entry}\n}};\n")
+    return certificates
+
+
 def start_secured(jars: Path, folder: Path) -> tuple[str, Callable[[], None]]:
     """Start the broker, its KDC and its OAuth provider. Return what `SecuredKafka.at` needs, and how to stop them."""
     folder.mkdir()
-    make_certificates(folder / "certificates").save()
+    make_files(folder)
     kdc = Kdc(folder / "kerberos", tuple(USERS))
-    (folder / "jaas.conf").write_text(
-        f"KafkaClient {{\n  {jaas(SCRAM_MODULE, username='admin', password=USERS['admin'])}\n}};\n"
-    )
     provider = OAuthProvider(OAuthKeys(folder / "oauth"), USERS)
     node = SecuredNode(folder, jars)
 
@@ -251,7 +259,8 @@ def start_secured(jars: Path, folder: Path) -> tuple[str, Callable[[], None]]:
     return json.dumps({"folder": str(folder), "ports": node.ports, "token_url": provider.token_url}), stop
 
 
-def _settings(certificates: Certificates, kerberos: Kerberos, jwks: str) -> dict[str, str]:
+def secured_settings(certificates: Certificates, jwks: str) -> dict[str, str]:
+    """Return the properties of a broker with these listeners, without those of Kerberos."""
     protocols = {"CONTROLLER": "PLAINTEXT", "PLAINTEXT": "PLAINTEXT", **LISTENERS}
     found = {
         "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
@@ -260,32 +269,25 @@ def _settings(certificates: Certificates, kerberos: Kerberos, jwks: str) -> dict
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(certificates.authority()),
         "ssl.principal.mapping.rules": "RULE:^.*CN=([^,]+).*$/$1/,DEFAULT",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,GSSAPI",
+        "sasl.enabled.mechanisms": PASSWORDS_AND_TOKENS,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": ";".join(f"User:{name}" for name in SUPER_USERS),
         "delegation.token.secret.key": "a secret key of the tests",
         "broker.session.timeout.ms": "60000",
     }
 
-    def listener(name: str, **settings: str) -> None:
-        for key, value in settings.items():
-            found[f"listener.name.{name}.{key.replace('__', '-').replace('_', '.')}"] = value
-
-    listener("mtls", ssl_client_auth="required")
-    listener("expired", ssl_keystore_type="PEM", ssl_keystore_location=str(certificates.pem("expired")))
-    broker = {"useKeyTab": "true", "storeKey": "true", "keyTab": str(kerberos.keytab("kafka")), "principal": SERVICE}
+    found |= _listener("mtls", ssl_client_auth="required")
+    found |= _listener("expired", ssl_keystore_type="PEM", ssl_keystore_location=str(certificates.pem("expired")))
     users: dict[str, Any] = {f"user_{name}": password for name, password in USERS.items()}
     for name in ("sasl", "sasls"):
-        listener(
+        found |= _listener(
             name,
             plain_sasl_jaas_config=jaas(PLAIN_MODULE, username="admin", password=USERS["admin"], **users),
             scram__sha__256_sasl_jaas_config=jaas(SCRAM_MODULE),
             scram__sha__512_sasl_jaas_config=jaas(SCRAM_MODULE),
             oauthbearer_sasl_jaas_config=jaas(OAUTH_MODULE, unsecuredLoginStringClaim_sub="broker"),
-            gssapi_sasl_jaas_config=jaas(KERBEROS_MODULE, **broker),
-            sasl_kerberos_service_name="kafka",
         )
-    listener(
+    found |= _listener(
         "oauthj",
         sasl_enabled_mechanisms="OAUTHBEARER",
         oauthbearer_sasl_jaas_config=jaas(OAUTH_MODULE),
@@ -293,16 +295,32 @@ def _settings(certificates: Certificates, kerberos: Kerberos, jwks: str) -> dict
         oauthbearer_sasl_oauthbearer_jwks_endpoint_url=jwks,
         oauthbearer_sasl_oauthbearer_expected_audience=AUDIENCE,
     )
-    listener(
+    found |= _listener(
         "reauth",
         sasl_enabled_mechanisms="SCRAM-SHA-256",
         scram__sha__256_sasl_jaas_config=jaas(SCRAM_MODULE),
         scram__sha__256_connections_max_reauth_ms=str(REAUTH_MS),
     )
-    listener(
-        "krb",
-        sasl_enabled_mechanisms="GSSAPI",
-        sasl_kerberos_service_name="kafka",
-        gssapi_sasl_jaas_config=jaas(KERBEROS_MODULE, **broker),
-    )
-    return {key: escaped(value) for key, value in found.items()}
+    return found
+
+
+def kerberos_settings(kerberos: Kerberos) -> dict[str, str]:
+    """Return the properties of the listeners that offer GSSAPI."""
+    keytab = str(kerberos.keytab("kafka"))
+    entry = jaas(KERBEROS_MODULE, useKeyTab="true", storeKey="true", keyTab=keytab, principal=SERVICE)
+    mechanisms = {"krb": "GSSAPI", "sasls": f"{PASSWORDS_AND_TOKENS},GSSAPI"}
+    found: dict[str, str] = {}
+    for name, enabled in mechanisms.items():
+        found |= _listener(
+            name,
+            sasl_enabled_mechanisms=enabled,
+            sasl_kerberos_service_name="kafka",
+            gssapi_sasl_jaas_config=entry,
+        )
+    return found
+
+
+def _listener(name: str, **settings: str) -> dict[str, str]:
+    return {
+        f"listener.name.{name}.{key.replace('__', '-').replace('_', '.')}": value for key, value in settings.items()
+    }
