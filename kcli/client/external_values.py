@@ -6,17 +6,20 @@ environment variables, in the process that connects.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from kcli.client.config_providers import ReadFile, replace_references
 from kcli.client.login import LOGIN_PROPERTIES
 from kcli.errors import ConfigError
 
+if TYPE_CHECKING:
+    from kcli.client.config_providers import ReadFile
+
 LOGIN_FILE = "java.security.auth.login.config"
 LOGIN_SECTION = "KafkaClient"
-_JVM_OPTION = re.compile(rf"""(?:^|\s)["']?-D{re.escape(LOGIN_FILE)}==?(?:"([^"]*)"|'([^']*)'|([^\s"']*))""")
+# Not compiled here: few commands need it.
+_JVM_OPTION = rf"""(?:^|\s)["']?-D{LOGIN_FILE.replace(".", "[.]")}==?(?:"([^"]*)"|'([^']*)'|([^\s"']*))"""
 
 
 def read_file(path: str) -> bytes:
@@ -30,7 +33,11 @@ def complete(properties: Mapping[str, str], environ: Mapping[str, str], read: Re
 
     Raise ConfigError, which names the property, for a value that cannot be read.
     """
-    result = replace_references(properties, environ, read) if _has_references(properties) else dict(properties)
+    result = dict(properties)
+    if "config.providers" in properties or any("${" in value for value in properties.values()):
+        from kcli.client.config_providers import replace_references
+
+        result = replace_references(properties, environ, read)
     option = result.pop(LOGIN_FILE, None)
     if not _needs_login(result):
         return result
@@ -62,10 +69,6 @@ def read_reference(name: str, value: str, environ: Mapping[str, str], read: Read
         raise ConfigError(f"{name}: cannot read {value[5:]}: not a text file") from None
 
 
-def _has_references(properties: Mapping[str, str]) -> bool:
-    return "config.providers" in properties or any("${" in value for value in properties.values())
-
-
 def _needs_login(properties: Mapping[str, str]) -> bool:
     if not properties.get("security.protocol", "").strip().upper().startswith("SASL"):
         return False
@@ -73,7 +76,7 @@ def _needs_login(properties: Mapping[str, str]) -> bool:
 
 
 def _login_file_of_jvm(options: str) -> str | None:
-    match = _JVM_OPTION.search(options)
+    match = re.search(_JVM_OPTION, options)
     return None if match is None else next((group for group in match.groups() if group), None)
 
 
@@ -94,6 +97,8 @@ def _login_of_file(where: str, path: str, read: ReadFile) -> str:
 
 def _expanded(where: str, path: str, text: str) -> str:
     """Replace the system properties that a login file of Java may contain, such as ${user.home}."""
+    import os
+
     known = {"user.home": os.path.expanduser("~"), "/": "/"}
 
     def value_of(match: re.Match[str]) -> str:
