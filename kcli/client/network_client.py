@@ -82,7 +82,7 @@ class NetworkClient:
     ) -> None:
         self.metadata = metadata
         self.metrics = ClientMetrics()
-        #: Called with a sentence for each new connection that is secured: TLS version and cipher, mechanism, and user.
+        #: Called with a sentence for each new secured connection: TLS version and cipher, mechanism and principal.
         self.on_secured: Callable[[str], object] | None = None
         self._selector = selector
         self._clock = clock

@@ -28,7 +28,6 @@ class ClientSecurity:
         self.protocol = config.security_protocol
         self._context: SSLContext | None = None
         self._mechanism: ClientMechanism | None = None
-        self._principal: str | None = None
         self._tokens: TokenSource | None = None
         if self.protocol in ("SSL", "SASL_SSL"):
             from kcli.security.tls import client_context
@@ -42,12 +41,12 @@ class ClientSecurity:
 
                 self._tokens = token_source(config)
             self._mechanism = client_mechanism(config, None if self._tokens is None else self._tokens.token)
-            self._principal = _principal(config)
 
     @property
     def principal(self) -> str | None:
         """The principal that brokers see, such as "User:alice"; None if only they know it."""
-        return self._principal
+        user = None if self._mechanism is None else self._mechanism.user
+        return None if user is None else f"User:{user}"
 
     def __repr__(self) -> str:
         return f"<ClientSecurity {self.protocol}{f' {self.mechanism}' if self.mechanism else ''}>"
@@ -63,12 +62,12 @@ class ClientSecurity:
         return self._context is not None
 
     def describe(self, transport: Transport | None) -> str:
-        """Return how a connection is secured: TLS version and cipher, mechanism and user. No secrets."""
+        """Return how a connection is secured: TLS version and cipher, mechanism and principal. No secrets."""
         tls = getattr(transport, "protection", "TLS") if self._context is not None else "no TLS"
         if self._mechanism is None:
             return tls
-        user = self._mechanism.user
-        return f"{tls}, SASL {self._mechanism.name}{f' as {one_line(user)}' if user else ''}"
+        principal = f" as {one_line(self.principal)}" if self.principal else ""
+        return f"{tls}, SASL {self._mechanism.name}{principal}"
 
     def transport(self, host: str) -> TransportFactory:
         """Return the transport of connections to a host name, which TLS compares with the certificate."""
@@ -100,14 +99,3 @@ class ClientSecurity:
         """End the thread that renews OAuth tokens."""
         if self._tokens is not None:
             self._tokens.close()
-
-
-def _principal(config: ClientConfig) -> str | None:
-    """Return the principal of a user name in the login; None for a token, whose owner is the principal, and others."""
-    if config.sasl_mechanism not in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512") or config.sasl_jaas_config is None:
-        return None
-    from kcli.security.jaas import parse_jaas
-
-    login = parse_jaas(config.sasl_jaas_config.reveal())
-    is_token = (login.option("tokenauth") or "").lower() == "true"
-    return None if is_token else f"User:{login.option('username')}"

@@ -161,7 +161,7 @@ def message(*, key: int, versions: str, flexible: str | None) -> Callable[[type[
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(since,))
 def struct(cls: type[T]) -> type[T]:
-    """Declare a part of a message: keyword construction, equality by value, and a repr that omits defaults."""
+    """Declare a part of a message: keyword construction, equality by value, a repr without defaults and secrets."""
     cls.__init__ = _init  # type: ignore[method-assign]
     cls.__eq__ = _equal  # type: ignore[method-assign]
     cls.__hash__ = None  # type: ignore[assignment]
@@ -284,8 +284,16 @@ def _equal(self: Any, other: object) -> Any:
 
 def _show(self: Any) -> str:
     defaults = defaults_of(type(self))
-    shown = (f"{name}={_brief(value)}" for name, value in self.__dict__.items() if value != defaults[name])
+    shown = (
+        f"{name}={'[hidden]' if name in _SECRETS else _brief(value)}"
+        for name, value in self.__dict__.items()
+        if value != defaults[name]
+    )
     return f"{type(self).__name__}({', '.join(shown)})"
+
+
+#: Fields with passwords, tokens, or values that serve as such: SASL messages, delegation tokens, SCRAM users.
+_SECRETS = {"auth_bytes", "hmac", "salted_password"}
 
 
 def _brief(value: Any) -> str:

@@ -10,6 +10,7 @@ from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbe
 from kcli.protocol.messages.fetch import EpochEndOffset, FetchRequest, FetchTopic, PartitionData, ReplicaState
 from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kcli.protocol.messages.metadata import MetadataRequest
+from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 
 
 def test_every_field_is_optional_and_has_kafkas_default() -> None:
@@ -48,6 +49,11 @@ def test_messages_compare_by_class_and_value() -> None:
     assert PartitionData(records=b"abc") == PartitionData(records=memoryview(b"abc"))
     with pytest.raises(TypeError, match="unhashable"):
         hash(HeartbeatRequest())
+
+
+def test_repr_hides_secrets() -> None:
+    request = SaslAuthenticateRequest(auth_bytes=b"\0alice\0password")
+    assert repr(request) == "SaslAuthenticateRequest(auth_bytes=[hidden])"
 
 
 def test_repr_shows_fields_that_differ_from_the_default() -> None:

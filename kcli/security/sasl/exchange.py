@@ -32,7 +32,7 @@ class ClientMechanism(Protocol):
 
     name: str
     user: str | None
-    """The name to log in with, if it is known before the exchange; not a secret."""
+    """The user's name, which is that of the principal; None if only the broker knows it, as with a token."""
 
     def start(self, host: str) -> ClientExchange:
         """Begin the exchange with the broker at this host."""

@@ -85,10 +85,12 @@ class ScramClient:
     def __init__(self, name: str, login: JaasEntry) -> None:
         self.name = name
         self._hash = HASHES[name]
-        self.user: str | None = login.required("username")
-        self._user = login.required("username").replace("=", "=3D").replace(",", "=2C")
+        user = login.required("username")
+        is_token = (login.option("tokenauth") or "").lower() == "true"
+        self.user: str | None = None if is_token else user
+        self._user = user.replace("=", "=3D").replace(",", "=2C")
         self._password = login.required("password").encode()
-        self._extension = f",{_TOKEN_EXTENSION}" if (login.option("tokenauth") or "").lower() == "true" else ""
+        self._extension = f",{_TOKEN_EXTENSION}" if is_token else ""
         self._salted: tuple[tuple[bytes, int], bytes] | None = None
 
     def start(self, host: str) -> ClientExchange:
