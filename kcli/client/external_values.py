@@ -7,7 +7,7 @@ environment variables, in the process that connects.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING
 
 from kcli.client.login import LOGIN_PROPERTIES
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 LOGIN_FILE = "java.security.auth.login.config"
 LOGIN_SECTION = "KafkaClient"
-# Not compiled here: few commands need it.
-_JVM_OPTION = rf"""(?:^|\s)["']?-D{LOGIN_FILE.replace(".", "[.]")}==?(?:"([^"]*)"|'([^']*)'|([^\s"']*))"""
+KERBEROS_FILE = "java.security.krb5.conf"
 
 
 def read_file(path: str) -> bytes:
@@ -43,10 +42,17 @@ def complete(properties: Mapping[str, str], environ: Mapping[str, str], read: Re
         return result
     where, path = LOGIN_FILE, option
     if not path:
-        where, path = "KAFKA_OPTS", _login_file_of_jvm(environ.get("KAFKA_OPTS", ""))
+        where, path = "KAFKA_OPTS", _jvm_property(LOGIN_FILE, environ)
     if path:
         result["sasl.jaas.config"] = _login_of_file(where, path, read)
     return result
+
+
+def use_kerberos_file_of_java(environ: MutableMapping[str, str]) -> None:
+    """Let Kerberos read the krb5.conf that KAFKA_OPTS names, as Java does, unless KRB5_CONFIG names another one."""
+    path = _jvm_property(KERBEROS_FILE, environ)
+    if path is not None and "KRB5_CONFIG" not in environ:
+        environ["KRB5_CONFIG"] = path
 
 
 def read_reference(name: str, value: str, environ: Mapping[str, str], read: ReadFile = read_file) -> str:
@@ -75,8 +81,10 @@ def _needs_login(properties: Mapping[str, str]) -> bool:
     return not any(properties.get(name) for name in ("sasl.jaas.config", *LOGIN_PROPERTIES))
 
 
-def _login_file_of_jvm(options: str) -> str | None:
-    match = re.search(_JVM_OPTION, options)
+def _jvm_property(name: str, environ: Mapping[str, str]) -> str | None:
+    """Return the value of -DNAME=VALUE in KAFKA_OPTS, where Kafka's scripts take the options of the JVM."""
+    value = r"""(?:"([^"]*)"|'([^']*)'|([^\s"']*))"""
+    match = re.search(rf"""(?:^|\s)["']?-D{re.escape(name)}==?{value}""", environ.get("KAFKA_OPTS", ""))
     return None if match is None else next((group for group in match.groups() if group), None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,10 @@ class ClientSecurity:
         if self.protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
             from kcli.security.sasl import client_mechanism
 
+            if config.sasl_mechanism == "GSSAPI":
+                from kcli.client.external_values import use_kerberos_file_of_java
+
+                use_kerberos_file_of_java(os.environ)
             if config.sasl_mechanism == "OAUTHBEARER":
                 from kcli.client.oauth import token_source
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.client.external_values import complete, read_reference
+from kcli.client.external_values import complete, read_reference, use_kerberos_file_of_java
 from kcli.errors import ConfigError
 
 LOGIN = """
@@ -89,3 +89,17 @@ def test_references_to_variables_and_files(tmp_path: Path) -> None:
     (tmp_path / "pw").write_bytes(b"\xe9")
     with pytest.raises(ConfigError, match="not a text file"):
         read_reference("x", f"file:{tmp_path}/pw", {})
+
+
+@pytest.mark.parametrize(
+    ("environ", "file"),
+    [
+        ({"KAFKA_OPTS": "-Djava.security.auth.login.config=/a -Djava.security.krb5.conf=/etc/b.conf"}, "/etc/b.conf"),
+        ({"KAFKA_OPTS": "-Djava.security.krb5.conf=/etc/b.conf", "KRB5_CONFIG": "/mine"}, "/mine"),
+        ({"KAFKA_OPTS": "-Djava_security_krb5_conf=/etc/b.conf"}, None),
+        ({}, None),
+    ],
+)
+def test_kerberos_reads_the_file_that_java_reads(environ: dict[str, str], file: str | None) -> None:
+    use_kerberos_file_of_java(environ)
+    assert environ.get("KRB5_CONFIG") == file

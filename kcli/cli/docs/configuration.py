@@ -80,8 +80,9 @@ Java's clients send the reference itself as the password.""",
     "LOGIN": """\
 sasl.jaas.config is the login of Java's clients. Without it, kcli reads the section KafkaClient of the JAAS login file
 that -X java.security.auth.login.config=FILE names, or the same system property of Java in KAFKA_OPTS. sasl.username and
-sasl.password are enough for PLAIN and SCRAM; GSSAPI uses sasl.kerberos.keytab, else the credential cache; AWS_MSK_IAM
-uses the credentials of AWS. sasl.jaas.config and one of these are refused together.""",
+sasl.password are enough for PLAIN and SCRAM; GSSAPI uses sasl.kerberos.keytab, else the credential cache, with the
+krb5.conf of KRB5_CONFIG, else of java.security.krb5.conf in KAFKA_OPTS; AWS_MSK_IAM uses the credentials of
+AWS. sasl.jaas.config and one of these are refused together.""",
 }
 
 
@@ -110,7 +111,8 @@ _CLASSES = "kcli does the work of these Java classes itself; others are refused.
 
 
 def _properties(settings: Iterable[Setting]) -> list[str]:
-    return items((bold(setting.name) + _form(setting), _meaning(setting)) for setting in settings)
+    used = (setting for setting in settings if setting.name not in ClientConfig.NO_EFFECT)
+    return items((bold(setting.name) + _form(setting), _meaning(setting)) for setting in used)
 
 
 def _form(setting: Setting) -> str:
