@@ -5,7 +5,6 @@ Deliberately missing: nothing. The client has salted the password; neither is st
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from kcli.broker.handlers.rights import cluster_denied
@@ -30,24 +29,24 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, request: AlterUserScramCredentialsRequest, context: RequestContext
 ) -> AlterUserScramCredentialsResponse:
-    """Return a result per user. A user with an invalid change is not changed at all."""
+    """Return a result per user. As in Apache Kafka, a user may be in a request only once, for one mechanism."""
     requested: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
-    counts = Counter((one.name, one.mechanism) for one in requested)
     errors: dict[str, BrokerError] = {}
-    changes: list[Change] = []
+    changes: dict[str, Change] = {}
     try:
         if not broker.authorizer.allows_cluster(context, AclOperation.ALTER):
             raise cluster_denied(AclOperation.ALTER)
         for one in requested:
             try:
-                if counts[one.name, one.mechanism] > 1:
+                change = _change(broker.credentials, one)
+                if one.name in changes:
                     raise BrokerError(
                         ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
                     )
-                changes.append(_change(broker.credentials, one))
+                changes[one.name] = change
             except BrokerError as error:
                 errors.setdefault(one.name, error)
-        broker.credentials.apply(change for change in changes if change.user not in errors)
+        broker.credentials.apply(change for user, change in changes.items() if user not in errors)
     except BrokerError as error:
         errors = {one.name: error for one in requested}
     return AlterUserScramCredentialsResponse(

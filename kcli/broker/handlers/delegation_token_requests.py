@@ -11,7 +11,7 @@ from kcli.errors import BrokerError
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
 
-#: In the place of each time in a response with an error.
+#: In the place of a time in the response to a client that is refused.
 NO_TIME = -1
 
 

@@ -33,7 +33,6 @@ def handle(
         return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.detail)
     names = [user.name for user in request.users or ()] or broker.credentials.users()
     return DescribeUserScramCredentialsResponse(
-        error_message=None,
         results=[_describe(broker.credentials, user, names.count(user) > 1) for user in dict.fromkeys(names)],
     )
 
@@ -53,4 +52,4 @@ def _describe(credentials: Credentials, user: str, is_repeated: bool) -> Describ
             error_code=ErrorCode.RESOURCE_NOT_FOUND,
             error_message=f"Attempt to describe a user credential that does not exist: {user}",
         )
-    return DescribeUserScramCredentialsResult(user=user, error_message=None, credential_infos=infos)
+    return DescribeUserScramCredentialsResult(user=user, credential_infos=infos)

@@ -22,8 +22,11 @@ def handle(
     """Return the new expiry; a negative period removes the token at once."""
     try:
         check_client(broker, context)
+    except BrokerError as error:
+        return ExpireDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=NO_TIME)
+    try:
         hmac, period_ms = bytes(request.hmac), request.expiry_time_period_ms
         expires_ms = broker.tokens.expire(hmac, context.principal, period_ms, context.now_wall_ms)
     except BrokerError as error:
-        return ExpireDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=NO_TIME)
+        return ExpireDelegationTokenResponse(error_code=error.code)
     return ExpireDelegationTokenResponse(expiry_timestamp_ms=expires_ms)

@@ -22,8 +22,11 @@ def handle(
     """Return the new expiry, at most the end of the token's lifetime."""
     try:
         check_client(broker, context)
+    except BrokerError as error:
+        return RenewDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=NO_TIME)
+    try:
         hmac, period_ms = bytes(request.hmac), request.renew_period_ms
         expires_ms = broker.tokens.renew(hmac, context.principal, period_ms, context.now_wall_ms)
     except BrokerError as error:
-        return RenewDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=NO_TIME)
+        return RenewDelegationTokenResponse(error_code=error.code)
     return RenewDelegationTokenResponse(expiry_timestamp_ms=expires_ms)

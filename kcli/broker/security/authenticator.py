@@ -158,7 +158,7 @@ class Authenticator:
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=self._worded(error.message)
             )
             return Refusal(response)
-        return SaslAuthenticateResponse(error_message=None, auth_bytes=answer, session_lifetime_ms=lifetime_ms)
+        return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
 
     # ---- the exchange ----
 

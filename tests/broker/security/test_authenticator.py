@@ -90,7 +90,7 @@ def test_versions_handshake_and_exchange_authenticate() -> None:
     assert (handshake.error_code, handshake.mechanisms) == (0, ["PLAIN"])
     assert not story.authenticator.is_complete
     response = story.authenticate(ALICE)
-    assert (response.error_code, response.error_message, response.auth_bytes) == (0, None, b"")
+    assert (response.error_code, response.error_message, response.auth_bytes) == (0, "", b"")
     assert response.session_lifetime_ms == 0
     assert story.authenticator.is_complete
     assert (story.authenticator.principal, story.authenticator.is_token) == ("User:alice", False)
