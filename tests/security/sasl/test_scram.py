@@ -1,7 +1,8 @@
-"""SASL SCRAM, with the examples of RFC 5802's construction in RFC 7677 and hostile sides of the exchange."""
+"""SASL SCRAM: recorded exchanges of RFC 7677 and of Apache Kafka, and hostile sides of the exchange."""
 
 import base64
 import hashlib
+from typing import NamedTuple
 
 import pytest
 
@@ -12,14 +13,70 @@ from tests.security.sasl.exchanges import login, run_exchange
 
 BOTH = pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 
-# The example of RFC 7677, section 3: user "user", password "pencil".
-RFC_7677 = [
-    b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
-    b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
-    b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
-    b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
-]
-RFC_SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+
+class Recorded(NamedTuple):
+    """A recorded exchange: the login, the client's nonce, and all messages."""
+
+    mechanism: str
+    options: dict[str, str]
+    nonce: str
+    messages: list[bytes]
+
+
+ALICE = {"username": "alice", "password": "alice-secret"}
+RECORDED = {
+    "RFC 7677, section 3": Recorded(
+        "SCRAM-SHA-256",
+        {"username": "user", "password": "pencil"},
+        "rOprNGfwEbeRWgbNEkqO",
+        [
+            b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
+            b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+            b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+            b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+            b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+        ],
+    ),
+    # The server's messages of the others were recorded from Apache Kafka 4.3.1.
+    "a user of SCRAM-SHA-512": Recorded(
+        "SCRAM-SHA-512",
+        ALICE,
+        "kcliGoldenNonce",
+        [
+            b"n,,n=alice,r=kcliGoldenNonce",
+            b"r=kcliGoldenNonce2hpjvnt4lynxy6vzhgdadwqcz,s=MXRuaGQ1amFtNHRwZW1peW9nZWdoYWdvZg==,i=4096",
+            b"c=biws,r=kcliGoldenNonce2hpjvnt4lynxy6vzhgdadwqcz,"
+            b"p=BH3qCcN8l5PJ7sdhdp2fEU6BAaiQIg8lQcH/pInB5Tn67Q9ouaJpL4LpD304nISI7Q+We+x38jWRsvbfYkCy3A==",
+            b"v=nhPY61p3E+vj4VLGnSFEiF8ZZ8KXqvRZpuiqudq6MPdF1RmzFL6+kuX+THRFCWi/DcRtSBrdu1emqW1sJSYz6Q==",
+        ],
+    ),
+    "a user of SCRAM-SHA-256": Recorded(
+        "SCRAM-SHA-256",
+        ALICE,
+        "kcliGoldenNonce",
+        [
+            b"n,,n=alice,r=kcliGoldenNonce",
+            b"r=kcliGoldenNonce14m5oeo8b0zcr4sx6mq36t6nrc,s=MmlsYmE0Z3V0bXIxYzBnb2tveWFnbGhlNQ==,i=4096",
+            b"c=biws,r=kcliGoldenNonce14m5oeo8b0zcr4sx6mq36t6nrc,p=etuU9yAVpW2ccS+65XJmlBB4ALdakYQsK+x0JSC5Gpw=",
+            b"v=xKk8+sqoZe+IoFY6Q5q5YS7rhXuenjOdANDuoWnUIW8=",
+        ],
+    ),
+    "a delegation token": Recorded(
+        "SCRAM-SHA-256",
+        {
+            "username": "qGjoCRS7TtK7JG1ULCxsYg",
+            "password": "t1JTf5RgFLzT+3PhU+ggCQdjU6jB0hqJRFeKAYNdAjSu5gXmIBWIyID/4PxSrVQS6J/Gd2QxtylQFvFP+B7uaw==",
+            "tokenauth": "true",
+        },
+        "kcliGoldenNonce",
+        [
+            b"n,,n=qGjoCRS7TtK7JG1ULCxsYg,r=kcliGoldenNonce,tokenauth=true",
+            b"r=kcliGoldenNonce7ngmipxzamic089xl3y0796ea,s=a3liZDVrZm5vdHFud3NoZjBjMmc2c2Ewdw==,i=4096",
+            b"c=biws,r=kcliGoldenNonce7ngmipxzamic089xl3y0796ea,p=Rm3hLsEI55NBaI6JjunbxgfSYIifvz0O9TcYsa3o4mw=",
+            b"v=WqCrjiKwIkl1og3hJeKTZcHVorb+bWDCwsVzJPU00FM=",
+        ],
+    ),
+}
 
 
 def client(mechanism: str = "SCRAM-SHA-256", password: str = "pencil", user: str = "user", **options: str):
@@ -31,23 +88,28 @@ def server(mechanism: str = "SCRAM-SHA-256", password: str = "pencil", iteration
     return scram_server(mechanism, lambda user, is_token: credential if user == "user" and not is_token else None)
 
 
-def test_client_repeats_the_example_of_rfc_7677(monkeypatch):
-    monkeypatch.setattr(scram, "_nonce", lambda: "rOprNGfwEbeRWgbNEkqO")
-    exchange = client()
-    assert [next(exchange), exchange.send(RFC_7677[1])] == RFC_7677[0::2]
+@pytest.mark.parametrize("recorded", RECORDED.values(), ids=list(RECORDED))
+def test_client_repeats_a_recorded_exchange(recorded: Recorded, monkeypatch):
+    monkeypatch.setattr(scram, "_nonce", lambda: recorded.nonce)
+    exchange = ScramClient(recorded.mechanism, login(**recorded.options)).start("kafka")
+    assert [next(exchange), exchange.send(recorded.messages[1])] == recorded.messages[0::2]
     with pytest.raises(StopIteration):
-        exchange.send(RFC_7677[3])
+        exchange.send(recorded.messages[3])
 
 
-def test_server_repeats_the_example_of_rfc_7677(monkeypatch):
-    monkeypatch.setattr(scram, "_nonce", lambda: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
-    credential = scram_credential("SCRAM-SHA-256", "pencil", salt=RFC_SALT)
-    exchange = scram_server("SCRAM-SHA-256", lambda *_: credential)
+@pytest.mark.parametrize("recorded", RECORDED.values(), ids=list(RECORDED))
+def test_server_repeats_a_recorded_exchange(recorded: Recorded, monkeypatch):
+    first = recorded.messages[1].decode()
+    nonce, salt, _ = (attribute.partition("=")[2] for attribute in first.split(","))
+    monkeypatch.setattr(scram, "_nonce", lambda: nonce.removeprefix(recorded.nonce))
+    options = recorded.options
+    credential = scram_credential(recorded.mechanism, options["password"], salt=base64.b64decode(salt))
+    exchange = scram_server(recorded.mechanism, lambda *_: credential)
     next(exchange)
-    assert exchange.send(RFC_7677[0]) == RFC_7677[1]
+    assert exchange.send(recorded.messages[0]) == recorded.messages[1]
     with pytest.raises(StopIteration) as end:
-        exchange.send(RFC_7677[2])
-    assert end.value.value == ("user", RFC_7677[3], None, False)
+        exchange.send(recorded.messages[2])
+    assert end.value.value == (options["username"], recorded.messages[3], None, False)
 
 
 @BOTH
