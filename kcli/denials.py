@@ -65,7 +65,6 @@ _CLUSTER = {
     "DescribeLogDirs": "DESCRIBE",
     "DescribeUserScramCredentials": "DESCRIBE",
     "IncrementalAlterConfigs": "ALTER_CONFIGS",
-    "InitProducerId": "IDEMPOTENT_WRITE",
     "ListConfigResources": "DESCRIBE_CONFIGS",
     "ListGroups": "DESCRIBE",
     "ListPartitionReassignments": "DESCRIBE",
@@ -129,6 +128,8 @@ def denial(code: ErrorCode, api: str, evidence: Mapping[str, Any]) -> str | None
     if code not in _OPERATIONS:
         return None
     kind, operations = _OPERATIONS[code]
+    if kind == "cluster" and api == "InitProducerId":  # KIP-679
+        return f"WRITE on every topic, and IDEMPOTENT_WRITE on the cluster, are denied{for_principal()}"
     operation = operations.get(api, "an operation")
     name = _name(kind, evidence)
     several = kind == "topic" and ", " in name
@@ -145,6 +146,13 @@ def _name(kind: str, evidence: Mapping[str, Any]) -> str:
         if evidence.get(key):
             return str(evidence[key])
     return str(getattr(evidence.get("partition"), "topic", "")) if kind == "topic" else ""
+
+
+def not_listed(noun: str) -> str | None:
+    """Return a note about the topics or groups that a list does not have; None without an authorizer."""
+    if not is_secured():
+        return None
+    return f"{noun} without DESCRIBE{for_principal()} are not listed"
 
 
 def or_denied() -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from kcli.broker.broker import Broker
-from kcli.broker.config import BrokerConfig
+from kcli.broker.embedded import EmbeddedBroker
 from tests.certificates import Certificates
 
 PASSWORD = "marked-secret-3"
@@ -20,7 +18,7 @@ LISTENERS = {"PLAINTEXT": "PLAINTEXT", "TLS": "SSL", "SASL": "SASL_PLAINTEXT", "
 class Secured(NamedTuple):
     """A running broker: the ports by listener, and the certificates."""
 
-    broker: Broker
+    broker: EmbeddedBroker
     ports: dict[str, int]
     certificates: Certificates
 
@@ -35,19 +33,12 @@ class Secured(NamedTuple):
             found |= {"sasl.mechanism": "PLAIN", "sasl.jaas.config": entry}
         return found
 
-    def file(self, folder: Path, properties: Mapping[str, str]) -> str:
-        """Write the properties to a file; return its path."""
-        path = folder / "client.properties"
-        path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-        return str(path)
-
 
 @contextmanager
 def secured_broker(folder: Path, certificates: Certificates, **settings: str) -> Iterator[Secured]:
     """Run a broker with an authorizer; alice and bob are its users, admin is a super user."""
     users = " ".join(f'user_{user}="{PASSWORD}"' for user in ("admin", "alice", "bob"))
     properties = {
-        "log.dirs": str(folder / "data"),
         "listeners": ",".join(f"{name}://localhost:0" for name in LISTENERS),
         "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in LISTENERS.items()),
         "ssl.keystore.type": "PEM",
@@ -59,22 +50,6 @@ def secured_broker(folder: Path, certificates: Certificates, **settings: str) ->
         **{f"listener.name.{name}.plain.sasl.jaas.config": f"{MODULE} required {users};" for name in ("sasl", "sasls")},
         **settings,
     }
-    broker = Broker(BrokerConfig.from_properties(properties), log=lambda _line: None)
-    broker.start()
-    stopping, running = threading.Event(), threading.Event()
-
-    def run() -> None:
-        broker.poll(0)
-        running.set()
-        broker.run(stopping.is_set)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    running.wait(10)
-    try:
-        yield Secured(broker, {endpoint.name: endpoint.port for endpoint in broker.endpoints}, certificates)
-    finally:
-        stopping.set()
-        broker.wakeup()
-        thread.join(10)
-        broker.shutdown(clean=False)
+    with EmbeddedBroker(folder / "data", **properties) as broker:
+        ports = {name: int(address.rpartition(":")[2]) for name, address in broker.addresses.items()}
+        yield Secured(broker, ports, certificates)

@@ -110,7 +110,7 @@ def send_changes(
                 too_large.partitions = len(keys)
                 yield key, too_large
             else:
-                yield key, _error(code, group, tp)
+                yield key, _error(type(response).__name__.removesuffix("Response"), code, group, tp)
 
     def confirm(keys: Sequence[Key], deadline_ms: float) -> Results[Key, None]:
         groups = dict.fromkeys(group for group, _ in keys)
@@ -194,9 +194,9 @@ def _is_retriable(error: KcliError) -> bool:
     return error.retriable
 
 
-def _error(code: int, group: str, tp: TopicPartition) -> BrokerError:
+def _error(api: str, code: int, group: str, tp: TopicPartition) -> BrokerError:
     message = "the group has members now, and only members may change its offsets" if code in _MEMBERS_ONLY else None
-    return BrokerError(code, message, request="OffsetCommit", group=group, topic=tp.topic, partition=tp.partition)
+    return BrokerError(code, message, request=api, group=group, topic=tp.topic, partition=tp.partition)
 
 
 def commit_offsets(

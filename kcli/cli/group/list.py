@@ -46,6 +46,7 @@ def run(
     """
     from kcli.admin.groups.listing import STATES, TYPES, find_groups
     from kcli.cli.group.selection import pattern
+    from kcli.denials import not_listed
 
     found = pattern(match)
     states, types = _checked("--state", state or (), STATES), _checked("--type", group_type or (), TYPES)
@@ -54,6 +55,8 @@ def run(
         groups = find_groups(
             client, deadline_ms, states=states, types=types, pattern=found, topic=topic, describe=not names
         )
+        if (not groups.listed or common.verbose) and (note := not_listed("groups")) is not None:
+            env.report(f"kcli: note: {note}")
     items = _items(groups)
     if names and common.output in (None, "table"):
         return _print_names(env, items)

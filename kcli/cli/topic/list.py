@@ -22,9 +22,12 @@ def run(
     Without --long and without another output format, only the names are printed, without a heading.
     """
     from kcli.admin.topics import list_topics
+    from kcli.denials import not_listed
 
     with closing(common.connect()) as client:
         topics = [topic for topic in list_topics(client, common.deadline_ms()) if internal or not topic.internal]
+        if (not topics or common.verbose) and (note := not_listed("topics")) is not None:
+            env.report(f"kcli: note: {note}")
     if not long and common.output in (None, "table"):
         names = [topic.name for topic in topics]
         if env.stdout_is_terminal:
