@@ -15,7 +15,12 @@ from kcli.protocol.acls import AclOperation, AclPermissionType, ResourceType
 from kcli.protocol.messages.alter_configs import AlterableConfig as NewConfig
 from kcli.protocol.messages.alter_configs import AlterConfigsRequest
 from kcli.protocol.messages.alter_configs import AlterConfigsResource as ChangedResource
+from kcli.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
 from kcli.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from kcli.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -25,9 +30,14 @@ from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopi
 from kcli.protocol.messages.describe_acls import DescribeAclsRequest
 from kcli.protocol.messages.describe_cluster import DescribeClusterRequest
 from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kcli.protocol.messages.describe_delegation_token import (
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+)
 from kcli.protocol.messages.describe_groups import DescribeGroupsRequest
 from kcli.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kcli.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from kcli.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kcli.protocol.messages.heartbeat import HeartbeatRequest
@@ -531,6 +541,39 @@ def delete_acls(stage: Stage) -> Any:
     )  # fmt: skip
     response = stage.ask(DeleteAclsRequest(filters=[one]), 3)
     return [(one.error_code, len(one.matching_acls)) for one in response.filter_results]
+
+
+def describe_scram(stage: Stage) -> Any:
+    response = stage.ask(DescribeUserScramCredentialsRequest(users=[UserName(name=stage.missing)]), 0)
+    return response.error_code, [one.error_code for one in response.results]
+
+
+def alter_scram(stage: Stage) -> Any:
+    """Remove the credentials of a user who has none."""
+    deletions = [ScramCredentialDeletion(name=stage.missing, mechanism=1)]
+    response = stage.ask(AlterUserScramCredentialsRequest(deletions=deletions), 0)
+    return [one.error_code for one in response.results]
+
+
+def create_token(stage: Stage) -> Any:
+    """Create a delegation token for another owner."""
+    request = CreateDelegationTokenRequest(
+        owner_principal_type="User", owner_principal_name=stage.mine, max_lifetime_ms=-1
+    )
+    response = stage.ask(request, 3)
+    return response.error_code, response.principal_name == stage.mine, bool(response.hmac)
+
+
+def create_own_token(stage: Stage) -> Any:
+    response = stage.ask(CreateDelegationTokenRequest(max_lifetime_ms=-1), 2)
+    return response.error_code, response.principal_name == stage.user.name
+
+
+def describe_tokens(stage: Stage) -> Any:
+    owners = [DescribeDelegationTokenOwner(principal_type="User", principal_name=stage.mine)]
+    stage.ask(DescribeDelegationTokenRequest(owners=owners), 2)
+    response = stage.ask(DescribeDelegationTokenRequest(owners=owners), 3)
+    return response.error_code, [one.principal_name == stage.mine for one in response.tokens]
 
 
 def replica_fetch(stage: Stage) -> Any:

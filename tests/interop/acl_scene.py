@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -75,8 +75,8 @@ class Scene:
         self._users: list[str] = []
 
     def name(self, prefix: str) -> str:
-        """Return a name for a user, topic or group that nothing else has."""
-        return f"{prefix}-{os.getpid()}-{next(self._numbers)}"
+        """Return a name for a user, topic or group that nothing else has, not even as a prefix without its end."""
+        return f"{prefix}-{os.getpid()}-{next(self._numbers)}-x"
 
     def user(self, acls: Sequence[Acl] = ()) -> User:
         """Return a new user who has these ACLs and no others."""
@@ -108,10 +108,10 @@ class Scene:
             operation=ANY,
             permission_type=ANY,
         )
-        deadline = time.monotonic() + PATIENCE_S
-        while sum(len(one.acls) for one in self.admin.ask(request, 3).resources) < count:
-            assert time.monotonic() < deadline, f"the broker did not apply the ACLs of {user}"
-            time.sleep(0.01)
+        self.until(
+            lambda: sum(len(one.acls) for one in self.admin.ask(request, 3).resources) >= count,
+            f"the broker to apply the ACLs of {user}",
+        )
 
     def topics(self, *names: str) -> list[UUID]:
         """Create topics with one partition, wait until it is led, and return their ids."""
@@ -120,39 +120,53 @@ class Scene:
         assert {one.error_code for one in created} == {0}, created
         ids = {one.name: one.topic_id for one in created}
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
-        deadline = time.monotonic() + PATIENCE_S
-        while any(
-            one.error_code or any(partition.leader_id < 0 for partition in one.partitions)
-            for one in self.admin.ask(request, 12).topics
-        ):
-            assert time.monotonic() < deadline, f"{names} have no leaders"
-            time.sleep(0.01)
+        self.until(
+            lambda: (
+                not any(
+                    one.error_code or any(partition.leader_id < 0 for partition in one.partitions)
+                    for one in self.admin.ask(request, 12).topics
+                )
+            ),
+            f"leaders of {names}",
+        )
         return [ids[name] for name in names]
 
     def wait_for_coordinator(self) -> None:
         """Let the broker create the topic of the offsets, and wait until it coordinates groups."""
-        deadline = time.monotonic() + PATIENCE_S
         request = FindCoordinatorRequest(key_type=0, key="any")
-        while self.admin.ask(request, 3).error_code:
-            assert time.monotonic() < deadline, "there is no coordinator"
-            time.sleep(0.02)
+        self.until(lambda: not self.admin.ask(request, 3).error_code, "a coordinator")
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for a condition."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"waited {PATIENCE_S:.0f} s for {what}"
+            time.sleep(0.01)
+
+    def revoke(self, *users: str) -> None:
+        """Remove all ACLs of these users."""
+        filters = [
+            DeleteAclsFilter(
+                resource_type_filter=ANY,
+                resource_name_filter=None,
+                pattern_type_filter=ANY,
+                principal_filter=f"User:{user}",
+                host_filter=None,
+                operation=ANY,
+                permission_type=ANY,
+            )
+            for user in users
+        ]
+        self.admin.ask(DeleteAclsRequest(filters=filters), 3)
+
+    def reconnect(self) -> None:
+        """Replace the super user's connection, which the broker has closed."""
+        self.admin = Wire(self._admin_address)
+        self._open.append(self.admin)
 
     def close(self) -> None:
         """Remove the ACLs and close the connections."""
-        if self._users:
-            filters = [
-                DeleteAclsFilter(
-                    resource_type_filter=ANY,
-                    resource_name_filter=None,
-                    pattern_type_filter=ANY,
-                    principal_filter=f"User:{user}",
-                    host_filter=None,
-                    operation=ANY,
-                    permission_type=ANY,
-                )
-                for user in self._users
-            ]
-            self.admin.ask(DeleteAclsRequest(filters=filters), 3)
+        self.revoke(*self._users)
         for wire in self._open:
             wire.sock.close()
 

@@ -8,19 +8,21 @@ responses. They were read from Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
 from kcli.protocol.acls import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
+from kcli.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from tests.interop import acl_requests as ask
 from tests.interop.acl_requests import Stage
 from tests.interop.acl_scene import Acl, Scene, cluster
 
-TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+TOPIC, GROUP, CLUSTER, USER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.USER
+ALLOW = AclPermissionType.ALLOW
+CREATE_TOKENS, DESCRIBE_TOKENS = AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS
 READ, WRITE, CREATE, DELETE, ALTER = (
     AclOperation.READ,
     AclOperation.WRITE,
@@ -35,35 +37,6 @@ DESCRIBE, CLUSTER_ACTION, IDEMPOTENT_WRITE = (
 )
 DESCRIBE_CONFIGS, ALTER_CONFIGS = AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS
 SITUATIONS = ("none", "describe", "right", "denied", "wide")
-OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-
-
-@pytest.fixture(scope="module")
-def own_broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(
-        listeners="PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
-        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
-        sasl_enabled_mechanisms="OAUTHBEARER",
-        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        super_users="User:ANONYMOUS",
-        offsets_topic_num_partitions=4,
-        group_initial_rebalance_delay_ms=0,
-        **{"listener.name.sasl.oauthbearer.sasl.jaas.config": f'{OAUTH} required unsecuredLoginStringClaim_sub="b";'},
-    ) as broker:
-        yield broker
-
-
-@pytest.fixture(params=["kcli", "apache"])
-def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
-    """Apache's broker and ours in turn."""
-    if request.param == "kcli":
-        broker = request.getfixturevalue("own_broker")
-        made = Scene(broker.addresses["PLAINTEXT"], broker.addresses["SASL"])
-    else:
-        kafka = request.getfixturevalue("secured_kafka")
-        made = Scene(kafka.servers("PLAINTEXT"), kafka.servers("SASL"))
-    yield made
-    made.close()
 
 
 class Story(NamedTuple):
@@ -116,6 +89,19 @@ def describe_mine(stage: Stage) -> list[Acl]:
 
 def new_topic(stage: Stage) -> str:
     return f"{stage.mine}-new"
+
+
+def user_mine(stage: Stage) -> str:
+    return f"User:{stage.mine}"
+
+
+def with_token(stage: Stage) -> None:
+    """Let another user create a delegation token that "mine" owns."""
+    acl = Acl(AclOperation.CREATE_TOKENS, ResourceType.USER, f"User:{stage.mine}")
+    request = CreateDelegationTokenRequest(
+        owner_principal_type="User", owner_principal_name=stage.mine, max_lifetime_ms=-1
+    )
+    assert stage.scene.user([acl]).ask(request, 3).error_code == 0
 
 
 def committed(stage: Stage) -> None:
@@ -609,10 +595,60 @@ story("DescribeAcls", CLUSTER, DESCRIBE, ask.describe_acls, (31, 0), (0, 0), (0,
 story("CreateAcls", CLUSTER, ALTER, ask.create_acls, [31, 31], [31, 31], [0, 42], [31, 31], [0, 42])
 story("DeleteAcls", CLUSTER, ALTER, ask.delete_acls, [(31, 0)], [(31, 0)], [(0, 0)], [(31, 0)], [(0, 0)])
 
+story(
+    "DescribeUserScramCredentials",
+    CLUSTER,
+    DESCRIBE,
+    ask.describe_scram,
+    (31, [31]),
+    (0, [91]),
+    (0, [91]),
+    (31, [31]),
+    (0, [91]),
+)
+story("AlterUserScramCredentials", CLUSTER, ALTER, ask.alter_scram, [31], [31], [91], [31], [91])
+story(
+    "CreateDelegationToken for another",
+    USER,
+    CREATE_TOKENS,
+    ask.create_token,
+    (65, True, False),
+    (65, True, False),
+    (0, True, True),
+    (65, True, False),
+    (0, True, True),
+    resource=user_mine,
+)
+story(
+    "CreateDelegationToken for oneself",
+    USER,
+    CREATE_TOKENS,
+    ask.create_own_token,
+    (0, True),
+    (0, True),
+    (0, True),
+    (0, True),
+    (0, True),
+    resource=user_mine,
+)
+story(
+    "DescribeDelegationToken",
+    USER,
+    DESCRIBE_TOKENS,
+    ask.describe_tokens,
+    (0, []),
+    (0, []),
+    (0, [True]),
+    (0, []),
+    (0, [True]),
+    resource=user_mine,
+    before=with_token,
+)
+
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.title.replace(" ", "-"))
-def test_story(scene: Scene, story: Story) -> None:
-    assert tell(scene, story) == dict(zip(SITUATIONS, story.expected, strict=True))
+def test_story(acl_scene: Scene, story: Story) -> None:
+    assert tell(acl_scene, story) == dict(zip(SITUATIONS, story.expected, strict=True))
 
 
 def tell(scene: Scene, story: Story) -> dict[str, Any]:

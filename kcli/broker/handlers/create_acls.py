@@ -25,6 +25,10 @@ def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) 
         refuse_zero(one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
     try:
         acls = acls_for(broker, context, AclOperation.ALTER)
+        if any(_is_filter(one) for one in request.creations):
+            # Apache Kafka fails on these with an unexpected error, and reports it for the whole request.
+            failed = AclCreationResult(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=None)
+            return CreateAclsResponse(results=[failed] * len(request.creations))
         results = [_check(one) for one in request.creations]
         acls.add(_binding(one) for one, result in zip(request.creations, results, strict=True) if not result.error_code)
     except BrokerError as error:
@@ -44,19 +48,21 @@ def _binding(creation: AclCreation) -> AclBinding:
     )
 
 
-def _check(creation: AclCreation) -> AclCreationResult:
-    """Return the result of a valid ACL, or its error, in Apache Kafka's words."""
-    fault = _fault(creation)
-    if fault is not None:
-        return AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message=fault)
-    is_filter = (
+def _is_filter(creation: AclCreation) -> bool:
+    """Return whether the ACL has ANY or MATCH, which only filters may have."""
+    return (
         creation.resource_type == ResourceType.ANY
         or creation.resource_pattern_type in (PatternType.ANY, PatternType.MATCH)
         or creation.operation == AclOperation.ANY
         or creation.permission_type == AclPermissionType.ANY
     )
-    if is_filter:  # Apache Kafka fails on these with an unexpected error
-        return AclCreationResult(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=None)
+
+
+def _check(creation: AclCreation) -> AclCreationResult:
+    """Return the result of a valid ACL, or its error, in Apache Kafka's words."""
+    fault = _fault(creation)
+    if fault is not None:
+        return AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message=fault)
     return AclCreationResult()
 
 

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.handlers.delegation_token_requests import NO_TIME, check_client, split_principal
+from kcli.broker.handlers.delegation_token_requests import (
+    NO_TIME,
+    REQUESTER_SINCE_VERSION,
+    check_client,
+    split_principal,
+)
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -27,7 +32,8 @@ def handle(
         owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
     response = CreateDelegationTokenResponse()
     response.principal_type, response.principal_name = split_principal(owner)
-    response.token_requester_principal_type, response.token_requester_principal_name = split_principal(requester)
+    if context.api_version >= REQUESTER_SINCE_VERSION:
+        response.token_requester_principal_type, response.token_requester_principal_name = split_principal(requester)
     try:
         check_client(broker, context)
         if owner != requester and not broker.authorizer.allows(

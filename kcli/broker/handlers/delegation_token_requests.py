@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: In the place of a time in the response to a client that is refused.
 NO_TIME = -1
+#: Before, a response cannot carry the requester of a token.
+REQUESTER_SINCE_VERSION = 3
 
 
 def check_client(broker: Broker, context: RequestContext) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.handlers.delegation_token_requests import check_client, split_principal
+from kcli.broker.handlers.delegation_token_requests import REQUESTER_SINCE_VERSION, check_client, split_principal
 from kcli.broker.request_context import RequestContext
 from kcli.broker.security.delegation_tokens import DelegationToken
 from kcli.errors import BrokerError
@@ -36,9 +36,8 @@ def handle(
     if request.owners is not None:
         owners = [f"{one.principal_type}:{one.principal_name}" for one in request.owners]
     broker.tokens.remove_expired(context.now_wall_ms)
-    return DescribeDelegationTokenResponse(
-        tokens=[_row(broker, token) for token in broker.tokens if _is_visible(broker, token, owners, context)]
-    )
+    visible = [token for token in broker.tokens if _is_visible(broker, token, owners, context)]
+    return DescribeDelegationTokenResponse(tokens=[_row(broker, token, context.api_version) for token in visible])
 
 
 def _is_visible(broker: Broker, token: DelegationToken, owners: list[str] | None, context: RequestContext) -> bool:
@@ -52,7 +51,7 @@ def _is_visible(broker: Broker, token: DelegationToken, owners: list[str] | None
     )
 
 
-def _row(broker: Broker, token: DelegationToken) -> DescribedDelegationToken:
+def _row(broker: Broker, token: DelegationToken, version: int) -> DescribedDelegationToken:
     row = DescribedDelegationToken(
         issue_timestamp=token.issued_ms,
         expiry_timestamp=token.expires_ms,
@@ -61,7 +60,8 @@ def _row(broker: Broker, token: DelegationToken) -> DescribedDelegationToken:
         hmac=broker.tokens.hmac(token),
     )
     row.principal_type, row.principal_name = split_principal(token.owner)
-    row.token_requester_principal_type, row.token_requester_principal_name = split_principal(token.requester)
+    if version >= REQUESTER_SINCE_VERSION:
+        row.token_requester_principal_type, row.token_requester_principal_name = split_principal(token.requester)
     for renewer in token.renewers:
         kind, name = split_principal(renewer)
         row.renewers = [*row.renewers, DescribedDelegationTokenRenewer(principal_type=kind, principal_name=name)]

@@ -30,7 +30,14 @@ def handle(
     """Return a result per user; null and an empty list ask for all users."""
     if not broker.authorizer.allows_cluster(context, AclOperation.DESCRIBE):
         error = cluster_denied(AclOperation.DESCRIBE)
-        return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.detail)
+        return DescribeUserScramCredentialsResponse(
+            error_code=error.code,
+            error_message=error.detail,
+            results=[  # without names, as in Apache Kafka
+                DescribeUserScramCredentialsResult(error_code=error.code, error_message=None)
+                for _ in request.users or ()
+            ],
+        )
     names = [user.name for user in request.users or ()] or broker.credentials.users()
     return DescribeUserScramCredentialsResponse(
         results=[_describe(broker.credentials, user, names.count(user) > 1) for user in dict.fromkeys(names)],

@@ -1,0 +1,155 @@
+"""CreateAcls, DescribeAcls and DeleteAcls, answered alike by Apache's broker and ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kcli.protocol.acls import AclOperation, AclPermissionType, PatternType, ResourceType
+from kcli.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from kcli.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from kcli.protocol.messages.describe_acls import DescribeAclsRequest
+from tests.interop import acl_requests as ask
+from tests.interop.acl_requests import Stage
+from tests.interop.acl_scene import Acl, Scene, group, topic
+
+READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
+TOPIC, CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
+ONLY_CLUSTER = "The only valid name for the CLUSTER resource is kafka-cluster"
+
+
+VALID: dict[str, Any] = {
+    "resource_type": TOPIC,
+    "resource_name": "t",
+    "principal": "User:nobody",
+    "host": "*",
+    "operation": READ,
+    "permission_type": AclPermissionType.ALLOW,
+}
+
+
+def creation(**fields: Any) -> AclCreation:
+    return AclCreation(**{**VALID, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "message"),
+    [
+        ({"resource_type": CLUSTER}, 42, ONLY_CLUSTER),
+        (
+            {"resource_type": CLUSTER, "resource_name": "*"},
+            42,
+            ONLY_CLUSTER,
+        ),
+        ({"resource_name": ""}, 42, "Invalid empty resource name"),
+        ({"resource_type": 99}, 42, "Invalid resourceType UNKNOWN"),
+        ({"resource_pattern_type": 99}, 42, "Invalid patternType UNKNOWN"),
+        ({"operation": 99}, 42, "Invalid operation UNKNOWN"),
+        ({"permission_type": 99}, 42, "Invalid permissionType UNKNOWN"),
+        (
+            {"principal": "nobody"},
+            42,
+            "Could not parse principal from `nobody` (no colon is present separating the principal type from the "
+            "principal name)",
+        ),
+    ],
+    ids=str,
+)
+def test_an_invalid_acl_is_refused_alone(acl_scene: Scene, fields: dict[str, Any], code: int, message: str) -> None:
+    name = acl_scene.name("refused")
+    valid = creation(resource_name=name, principal=f"User:{acl_scene.user().name}")
+    response = acl_scene.admin.ask(CreateAclsRequest(creations=[creation(**fields), valid]), 3)
+    assert [(one.error_code, one.error_message) for one in response.results] == [(code, message), (0, "")]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"resource_type": 1},
+        {"resource_pattern_type": 1},
+        {"resource_pattern_type": 2},
+        {"operation": 1},
+        {"permission_type": 1},
+    ],
+    ids=str,
+)
+def test_an_acl_with_a_number_of_filters_fails_the_request(acl_scene: Scene, fields: dict[str, Any]) -> None:
+    response = acl_scene.admin.ask(CreateAclsRequest(creations=[creation(**fields), creation(resource_name="")]), 3)
+    assert [(one.error_code, one.error_message) for one in response.results] == [(-1, None), (-1, None)]
+
+
+@pytest.mark.parametrize("field", ["resource_type", "resource_pattern_type", "operation", "permission_type"])
+def test_the_number_0_in_an_acl_closes_the_connection(acl_scene: Scene, field: str) -> None:
+    with pytest.raises((AssertionError, OSError), match=r"closed|reset"):
+        acl_scene.admin.ask(CreateAclsRequest(creations=[creation(**{field: 0})]), 3)
+    acl_scene.reconnect()
+
+
+def test_filters_find_and_remove_acls(acl_scene: Scene) -> None:
+    """Wildcards, prefixes and names by MATCH; an ACL that two filters match is in both results."""
+    name = acl_scene.name("topic")
+    user = acl_scene.user(
+        [
+            topic(READ, name),
+            topic(WRITE, name),
+            Acl(READ, TOPIC, name[:-1], pattern=PatternType.PREFIXED),
+            Acl(DESCRIBE, TOPIC, "*", AclPermissionType.DENY),
+            group(READ, name),
+        ]
+    )
+    principal = f"User:{user.name}"
+
+    def found(resource: str | None, pattern: int, **more: Any) -> list[tuple[int, str, int, int]]:
+        given = {"resource_type_filter": TOPIC, "operation": 1, "permission_type": 1, "host_filter": None, **more}
+        request = DescribeAclsRequest(
+            resource_name_filter=resource, pattern_type_filter=pattern, principal_filter=principal, **given
+        )
+        return sorted(
+            (one.pattern_type, one.resource_name.replace(name[:-1], "name"), acl.operation, acl.permission_type)
+            for one in acl_scene.admin.ask(request, 3).resources
+            for acl in one.acls
+        )
+
+    literal = [(3, f"name{name[-1]}", 3, 3), (3, f"name{name[-1]}", 4, 3)]
+    wildcard, prefixed = [(3, "*", 8, 2)], [(4, "name", 3, 3)]
+    assert found(name, 3) == literal
+    assert found(name, 2) == wildcard + literal + prefixed
+    assert found(name, 1) == literal
+    assert found(name[:-1], 1) == prefixed
+    assert found("other", 2) == wildcard
+    assert found(None, 4) == prefixed
+    assert found(None, 1, permission_type=2) == wildcard
+    assert found(name, 2, operation=4) == literal[1:]
+    assert found(name, 2, operation=2) == []
+    assert found(name, 2, host_filter="10.0.0.1") == []
+    assert found(name, 2, resource_type_filter=99) == []
+
+    def removal(resource: str, pattern: int, operation: int) -> DeleteAclsFilter:
+        return DeleteAclsFilter(
+            resource_type_filter=TOPIC, resource_name_filter=resource, pattern_type_filter=pattern,
+            principal_filter=principal, host_filter=None, operation=operation, permission_type=1,
+        )  # fmt: skip
+
+    filters = [removal(name, 3, 3), removal(name, 2, 3), removal(name, 99, 3), removal(name, 3, 99)]
+    results = acl_scene.admin.ask(DeleteAclsRequest(filters=filters), 3).filter_results
+    assert [(one.error_code, one.error_message, len(one.matching_acls)) for one in results] == [
+        (0, None, 1),
+        (0, None, 2),
+        (42, "Unknown patternFilter.", 0),
+        (42, "Unknown entryFilter.", 0),
+    ]
+    acl_scene.until(lambda: found(name, 2) == wildcard + literal[1:], "the ACLs to be removed")
+
+
+def test_a_changed_acl_applies_to_a_connection_that_reads(acl_scene: Scene) -> None:
+    """A consumer that repeats its Fetch loses the topic when its ACL is removed, and gets it back."""
+    stage = Stage(acl_scene)
+    stage.names = [stage.mine]
+    acl_scene.topics(stage.mine)
+    stage.user = acl_scene.user([topic(READ, stage.mine)])
+    assert [ask.fetch(stage) for _ in range(3)] == ["0", "0", "0"]
+    acl_scene.revoke(stage.user.name)
+    acl_scene.until(lambda: ask.fetch(stage) == "29", "the topic to be forbidden")
+    acl_scene.grant([(stage.user.name, topic(READ, stage.mine))])
+    acl_scene.until(lambda: ask.fetch(stage) == "0", "the topic to be allowed")
