@@ -425,12 +425,13 @@ _REFUSED_BY_PRODUCER = {
     "partitioner.class": "partitioners are Java classes; kcli chooses partitions as Java's default partitioner does",
 }
 _WITHOUT_EFFECT = {*ConsumerConfig.NO_EFFECT, *ProducerConfig.NO_EFFECT}
-_KNOWN_PREFIXES = tuple(name for name in _WITHOUT_EFFECT if name.endswith("."))
+_KNOWN_PREFIXES = (*(name for name in _WITHOUT_EFFECT if name.endswith(".")), "config.providers.")
 _KNOWN_ELSEWHERE = {
     *_WITHOUT_EFFECT.difference(_KNOWN_PREFIXES),
     *ClientConfig.REFUSED,
     *_REFUSED_BY_PRODUCER,
     "bootstrap.controllers",
+    "config.providers",
     "java.security.auth.login.config",
 }
 

@@ -18,13 +18,18 @@ class SecuritySettings(Settings):
     )
 
     # TLS
-    ssl_protocol: String = setting("TLSv1.3", "Highest TLS version.", choices=("TLSv1.3", "TLSv1.2", "TLS"))
+    ssl_protocol: String = setting("TLSv1.3", "Highest TLS version.", choices=("TLSv1.3", "TLSv1.2", "TLS", "SSL"))
     ssl_enabled_protocols: List = setting(
-        ("TLSv1.2", "TLSv1.3"), "TLS versions that may be used.", choices=("TLSv1.2", "TLSv1.3")
+        ("TLSv1.2", "TLSv1.3"),
+        "TLS versions that may be used. Versions before TLSv1.2 are never used, as in current Java.",
+        choices=("TLSv1.2", "TLSv1.3", "TLSv1.1", "TLSv1", "SSLv3", "SSLv2Hello"),
     )
     ssl_cipher_suites: List = setting((), "Cipher suites by their IANA names; empty: OpenSSL's choice.")
     ssl_endpoint_identification_algorithm: String = setting(
-        "https", "Check that the certificate is for the broker's host name; empty: no check.", choices=("https", "")
+        "https",
+        "Check that the certificate is for the broker's host name; empty: no check.",
+        choices=("https", ""),
+        ignore_case=True,
     )
     ssl_truststore_type: String = setting("JKS", "Type of the trust store: JKS, PKCS12 or PEM.")
     ssl_truststore_location: String | None = setting(None, "File of the trust store: JKS, PKCS12 or PEM.")
@@ -91,7 +96,7 @@ class SecuritySettings(Settings):
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator", "Java class; known names only."
     )
     sasl_oauthbearer_assertion_algorithm: String = setting(
-        "RS256", "Signature of the assertion (KIP-1139).", choices=("RS256", "ES256")
+        "RS256", "Signature of the assertion (KIP-1139).", choices=("RS256", "ES256"), ignore_case=True
     )
     sasl_oauthbearer_assertion_private_key_file: String | None = setting(None, "Key that signs the assertion: PEM.")
     sasl_oauthbearer_assertion_private_key_passphrase: Password | None = setting(None, "Password of that key.")
@@ -100,9 +105,11 @@ class SecuritySettings(Settings):
     sasl_oauthbearer_assertion_claim_aud: String | None = setting(None, "Claim aud of the assertion.")
     sasl_oauthbearer_assertion_claim_iss: String | None = setting(None, "Claim iss of the assertion.")
     sasl_oauthbearer_assertion_claim_sub: String | None = setting(None, "Claim sub of the assertion.")
-    sasl_oauthbearer_assertion_claim_exp_seconds: Int = setting(300, "Lifetime of the assertion.", at_least=0)
+    sasl_oauthbearer_assertion_claim_exp_seconds: Int = setting(
+        300, "Lifetime of the assertion.", at_least=0, at_most=86_400
+    )
     sasl_oauthbearer_assertion_claim_nbf_seconds: Int = setting(
-        60, "The assertion is valid from this long before now.", at_least=0
+        60, "The assertion is valid from this long before now.", at_least=0, at_most=3600
     )
     sasl_oauthbearer_assertion_claim_jti_include: Boolean = setting(False, "Give the assertion an id, claim jti.")
     sasl_oauthbearer_sub_claim_name: String = setting("sub", "Claim with the principal's name.")

@@ -62,7 +62,7 @@ def server_context(config: SecuritySettings, client_auth: str) -> ssl.SSLContext
 
 def _set_protocol(context: ssl.SSLContext, config: SecuritySettings) -> None:
     context.options |= ssl.OP_NO_RENEGOTIATION  # as Kafka; only TLS 1.2 has it
-    enabled = [_VERSIONS[name] for name in config.ssl_enabled_protocols]
+    enabled = [_VERSIONS[name] for name in config.ssl_enabled_protocols if name in _VERSIONS]
     if config.ssl_protocol == "TLSv1.2":
         enabled = [version for version in enabled if version <= ssl.TLSVersion.TLSv1_2]
     if config.ssl_cipher_suites:

@@ -46,6 +46,7 @@ def handshake(client: ssl.SSLContext, server: ssl.SSLContext, host: str = "local
         ({"ssl_protocol": "TLS"}, (V12, V13)),
         ({"ssl_enabled_protocols": "TLSv1.3"}, (V13, V13)),
         ({"ssl_enabled_protocols": "TLSv1.3,TLSv1.2"}, (V12, V13)),
+        ({"ssl_enabled_protocols": "TLSv1.2,TLSv1.1,TLSv1"}, (V12, V12)),
         ({"ssl_cipher_suites": "TLS_AES_128_GCM_SHA256"}, (V13, V13)),
         ({"ssl_cipher_suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}, (V12, V12)),
         ({"ssl_cipher_suites": "TLS_AES_128_GCM_SHA256,ECDHE-RSA-AES128-GCM-SHA256"}, (V12, V13)),
@@ -92,6 +93,7 @@ def test_a_trust_store_replaces_the_certificates_of_the_system() -> None:
 
 def test_the_host_name_is_checked_unless_the_property_is_empty() -> None:
     assert client_context(settings(**TRUST)).check_hostname
+    assert client_context(settings(**TRUST, ssl_endpoint_identification_algorithm="HTTPS")).check_hostname
     unchecked = client_context(settings(**TRUST, ssl_endpoint_identification_algorithm=""))
     assert not unchecked.check_hostname
     assert unchecked.verify_mode == ssl.CERT_REQUIRED
