@@ -9,13 +9,21 @@ import contextlib
 import errno
 import socket
 import ssl
+import struct
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from selectors import EVENT_READ, EVENT_WRITE
+from typing import Any
 
 from kcli.network.file_slice import FileSlice
 from kcli.network.framing import UnsentPart
-from kcli.network.tls_errors import closed_in_handshake, foreign_protocol, refused_certificate, tls_error
+from kcli.network.tls_errors import (
+    closed_in_handshake,
+    foreign_protocol,
+    plain_listener,
+    refused_certificate,
+    tls_error,
+)
 from kcli.network.transport import SocketAddress, TlsError, finish_connect
 
 _UNREAD_BYTES = 1 << 16
@@ -23,8 +31,10 @@ _RECORD_BYTES = 16 << 10  # the most that one TLS record carries
 _FILE_BYTES = 256 << 10  # per call, of a file slice
 _UNEXPECTED_MESSAGE = bytes.fromhex("15030300020250")
 _RECORD_TYPES = (b"\x14", b"\x15", b"\x16", b"\x17")  # RFC 8446, section 5.1
+# A frame with API key 18, version 0, a correlation id, and no client id.
+_API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 0x6B636C69, -1)
 
-#: Bound of connecting and of the handshake when a certificate is fetched for an error, in seconds.
+#: Bound of each step of a second connection that finds the cause of an error, in seconds.
 FETCH_TIMEOUT_S = 1.0
 
 
@@ -52,6 +62,7 @@ class TlsTransport:
         self._context = context
         self._server_hostname = server_hostname
         self._server_side = server_side
+        self._peer: Any = None
         self._answered = False  # the other side has sent bytes of TLS
         self._unsent = memoryview(b"")
         self._ending: OSError | None = None  # an error after received bytes, to raise once these are taken
@@ -161,6 +172,7 @@ class TlsTransport:
 
     def _wrap(self) -> ssl.SSLSocket:
         """Only once it is connected: Python refuses a socket that is still connecting."""
+        self._peer = self._sock.getpeername()  # not known any more after the connection is reset
         try:
             tls = self._context.wrap_socket(
                 self._sock,
@@ -198,14 +210,15 @@ class TlsTransport:
         return tls_error(error, server_side=self._server_side, opened=True)
 
     def _closed(self, action: str) -> TlsError:
+        unanswered = not self._answered and not self._server_side
+        if unanswered and answers_without_tls((self._sock.family, self._peer)):
+            return plain_listener()
         return closed_in_handshake(action, answered=self._answered, server_side=self._server_side)
 
     def _certificate_error(self, error: ssl.SSLCertVerificationError) -> TlsError:
         if self._server_side:
             return tls_error(error, server_side=True)
-        der = None
-        with contextlib.suppress(OSError):
-            der = fetch_certificate((self._sock.family, self._sock.getpeername()), self._server_hostname)
+        der = fetch_certificate((self._sock.family, self._peer), self._server_hostname)
         return refused_certificate(error, der, self._server_hostname, datetime.now(timezone.utc))
 
     def _last_alert(self) -> TlsError | None:
@@ -242,6 +255,24 @@ def fetch_certificate(
                 return tls.getpeercert(binary_form=True)
     except (OSError, ValueError):
         return None
+
+
+def answers_without_tls(address: SocketAddress, timeout_s: float = FETCH_TIMEOUT_S) -> bool:
+    """True if a listener answers an ApiVersions request without TLS. Blocks up to twice `timeout_s`.
+
+    A listener without TLS closes the connection at the start of a TLS handshake, but so does a broker that is being
+    stopped. The request has no content and needs no authentication.
+    """
+    family, sockaddr = address
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as sock:
+            sock.settimeout(timeout_s)
+            sock.connect(sockaddr)
+            sock.sendall(_API_VERSIONS_REQUEST)
+            answer = sock.recv(8)
+    except OSError:
+        return False
+    return len(answer) == 8 and answer[:1] == b"\x00" and answer[4:] == _API_VERSIONS_REQUEST[8:12]
 
 
 def _leading_bytes(parts: Sequence[UnsentPart]) -> memoryview:

@@ -17,7 +17,7 @@ _OTHER_PROTOCOLS = "WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LO
 _TRUST = "set ssl.truststore.location to a store with"
 
 # X509_V_ERR_*
-_NOT_YET_VALID, _EXPIRED, _SELF_SIGNED, _OTHER_HOST, _OTHER_ADDRESS = 9, 10, 18, 62, 64
+_WRONG_SIGNATURE, _NOT_YET_VALID, _EXPIRED, _SELF_SIGNED, _OTHER_HOST, _OTHER_ADDRESS = 7, 9, 10, 18, 62, 64
 _UNKNOWN_ISSUER = (2, 19, 20, 21)
 
 _CLIENT_CERTIFICATE = "the broker requires a client certificate that it trusts; set ssl.keystore.location"
@@ -72,6 +72,11 @@ def foreign_protocol(first_bytes: bytes, *, server_side: bool) -> TlsError:
     if first_bytes.startswith(b"HTTP"):
         return TlsError("it is an HTTP server without TLS, not a Kafka broker; check the address")
     return TlsError(f"its answer is not TLS, so this is a listener without TLS; {_NO_TLS}")
+
+
+def plain_listener() -> TlsError:
+    """Return the error for a listener that has answered a request without TLS."""
+    return TlsError(f"this is a listener without TLS; {_NO_TLS}")
 
 
 def closed_in_handshake(action: str, *, answered: bool, server_side: bool) -> TlsError:
@@ -130,8 +135,13 @@ def refused_certificate(
         )
     if code == _SELF_SIGNED:
         return TlsError(f"the broker's certificate is self-signed and not trusted; {_TRUST} this certificate")
+    issuer = f" {_printable(certificate.issuer)!r}" if certificate else ""
+    if code == _WRONG_SIGNATURE:
+        return TlsError(
+            f"the broker's certificate is not signed by the key of its issuer{issuer} in the trust store, which has"
+            f" another certificate of the same name; {_TRUST} the issuer's present one"
+        )
     if code in _UNKNOWN_ISSUER:
-        issuer = f" {_printable(certificate.issuer)!r}" if certificate else ""
         return TlsError(f"the issuer{issuer} of the broker's certificate is not trusted; {_TRUST} its certificate")
     return tls_error(error, server_side=False)
 

@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 
@@ -201,8 +202,33 @@ def test_a_server_without_tls_is_told_by_its_answer(harness: TlsHarness, data: b
     assert refused(harness) == sentence
 
 
+def test_a_kafka_listener_without_tls_is_recognised_by_its_answer_to_a_request(harness: TlsHarness) -> None:
+    def answer_request(peer: SocketPeer) -> None:
+        assert peer.take_frame()[:4] == bytes([0, 18, 0, 0])
+        peer.deliver(b"kcli" + bytes(10))
+
+    def close_then_answer(peer: SocketPeer) -> None:
+        peer.sock.recv(10_000)
+        peer.hang_up()
+        answer_request(harness.accept())
+
+    harness.serve_plain(close_then_answer)
+    harness.connect_client(harness.client())
+    assert refused(harness) == (
+        "this is a listener without TLS; use its TLS port, or set security.protocol to PLAINTEXT or SASL_PLAINTEXT"
+    )
+
+
+def test_another_certificate_with_the_name_of_the_issuer_is_told_apart(harness: TlsHarness, tmp_path: Path) -> None:
+    connect_to(harness, "server", ssl_truststore_location=str(Certificates(tmp_path).authority()))
+    assert refused(harness) == (
+        "the broker's certificate is not signed by the key of its issuer 'CN=ca,O=kcli' in the trust store, which has"
+        " another certificate of the same name; set ssl.truststore.location to a store with the issuer's present one"
+    )
+
+
 def test_a_connection_closed_at_the_start_may_be_one_without_tls(harness: TlsHarness) -> None:
-    harness.serve_plain(answer(b""))
+    harness.serve_plain(lambda peer: (answer(b"")(peer), harness.accept().hang_up()))
     harness.connect_client(harness.client())
     assert failure(harness) == (
         "it closed the connection at the start of the handshake; if it is a listener without TLS, use its TLS port, or"
