@@ -9,7 +9,7 @@
 | 3 | no such topic, group, or saved state | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND, |
 |   | | INVALID_TOPIC_EXCEPTION (not a valid topic name); `NotFound` |
 | 4 | refused, by a broker or by kcli itself | *_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use, |
-|   | | `Refused` |
+|   | | `Refused`, `AuthenticationError` |
 | 5 | incomplete, or timed out; also: no broker is reachable; | `TimeoutExpired`, `DisconnectedError`, |
 |   | the outcome of a change is unknown | `IncompleteResponse`, `OutcomeUnknown`, retriable error codes |
 |   | | (they were repeated until the time was up) |

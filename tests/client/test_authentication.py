@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kcli.client.authentication import MAX_MESSAGE_BYTES, authenticate, one_line
 from kcli.client.consumer_network_client import ConsumerNetworkClient
@@ -422,6 +424,23 @@ def test_a_malformed_challenge_is_refused_at_once_in_one_line(challenge: bytes) 
     assert len(str(error)) < 400
     assert str(error).isprintable()
     assert cluster.clock.now_ms() == 0
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+@settings(max_examples=60, deadline=None)
+@given(code=st.sampled_from([0, 0, 34, 58, 999]), told=st.none() | st.text(), answer=st.binary(max_size=80))
+def test_any_answer_of_a_broker_ends_in_one_line(mechanism: str, code: int, told: str | None, answer: bytes) -> None:
+    cluster = SecuredCluster()
+    cluster.answers[ApiKey.SASL_AUTHENTICATE] = lambda peer, request, version: SaslAuthenticateResponse(
+        error_code=code, error_message=told, auth_bytes=answer
+    )
+    call = partial(ask_any, cluster.secured(mechanism), ListGroupsRequest(), 5_000)
+    is_success = mechanism == "PLAIN" and not code and not answer
+    if not is_success:
+        error = failure_of(call)
+        assert isinstance(error, AuthenticationError)
+        assert str(error).isprintable()
+        assert PASSWORD not in str(error)
 
 
 # The renewal of sessions (KIP-368)
