@@ -145,7 +145,8 @@ class ClientConfig(LoginSettings):
         Those of other kinds of clients, which a shared file contains, are not among them.
         """
         unused = dict(self.NO_EFFECT)
-        for prefix, is_used in (("ssl.", self.uses_tls), ("https.", self.uses_sasl), ("sasl.", self.uses_sasl)):
+        has_tls = self.uses_tls or (self.sasl_oauthbearer_token_endpoint_url or "").lower().startswith("https:")
+        for prefix, is_used in (("ssl.", has_tls), ("https.", self.uses_sasl), ("sasl.", self.uses_sasl)):
             if not is_used:
                 unused[prefix] = f"security.protocol is {self.security_protocol}"
         reasons = {name: _matching(unused, name) for name, value in self.given.items() if value}
