@@ -68,8 +68,8 @@ class Scene:
     _numbers = itertools.count()
 
     def __init__(self, admin_address: str, sasl_address: str) -> None:
-        self._sasl_address = sasl_address
-        self._admin_address = admin_address
+        self.sasl_address = sasl_address
+        self.admin_address = admin_address
         self.admin = Wire(admin_address)
         self._open: list[Wire] = [self.admin]
         self._users: list[str] = []
@@ -83,7 +83,7 @@ class Scene:
         name = self.name("user")
         self._users.append(name)
         self.grant([(name, acl) for acl in acls])
-        wire = Wire(self._sasl_address)
+        wire = Wire(self.sasl_address)
         self._open.append(wire)
         _log_in(wire, name)
         return User(name, wire)
@@ -161,7 +161,7 @@ class Scene:
 
     def reconnect(self) -> None:
         """Replace the super user's connection, which the broker has closed."""
-        self.admin = Wire(self._admin_address)
+        self.admin = Wire(self.admin_address)
         self._open.append(self.admin)
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ def broker_with_acls() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-@pytest.fixture(params=["kcli", "apache"])
+@pytest.fixture(params=["kcli", pytest.param("apache", marks=pytest.mark.real_kafka)])
 def acl_scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     """Apache's broker and ours in turn."""
     if request.param == "kcli":
