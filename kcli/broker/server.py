@@ -298,9 +298,10 @@ class SocketServer:
         now_ms: float,
         now_wall_ms: int,
     ) -> bool:
-        """Handle a frame outside of requests: a bare SASL frame, or one after the end of a session.
+        """Handle a frame that is not for hooks and handlers; return False for a request that is.
 
-        Return False for a request; a SaslHandshake may start the renewal of the session.
+        These are bare SASL frames, requests after the end of a session, and unexpected ones before its begin. A
+        SaslHandshake may start the renewal of the session.
         """
         if authenticator.is_complete:
             is_handshake = frame[:2] == _SASL_HANDSHAKE
@@ -308,7 +309,13 @@ class SocketServer:
                 self._close(id)
                 return True
         if not authenticator.expects_bare_frame:
-            return False
+            if authenticator.is_complete or authenticator.expects(int.from_bytes(frame[:2], "big")):
+                return False
+            if authenticator.answers_unexpected:
+                self._refuse_unexpected(id, connection, frame, now_ms, now_wall_ms)
+            else:
+                self._close(id)
+            return True
         try:
             answer = authenticator.handle_bare_frame(frame, now_ms, now_wall_ms)
         except CloseConnection:
@@ -317,6 +324,14 @@ class SocketServer:
         self._selector.send(id, [answer])
         self._update_principal(id, connection, authenticator)
         return True
+
+    def _refuse_unexpected(
+        self, id: str, connection: _Connection, frame: bytearray, now_ms: float, now_wall_ms: int
+    ) -> None:
+        try:
+            self._call_handler(*read_request(frame, id, connection.host, now_ms, now_wall_ms))
+        except CloseConnection:
+            self._close(id)
 
     def _update_principal(self, id: str, connection: _Connection, authenticator: Authenticator) -> None:
         if authenticator.is_complete:

@@ -63,7 +63,7 @@ def principals(broker: EmbeddedBroker) -> set[tuple[str, str]]:
     return seen
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
 @pytest.mark.parametrize("security", ["SASL_PLAINTEXT", "SASL_SSL"])
 def test_every_mechanism_authenticates_every_user(security: str, mechanism: str) -> None:
     with secured(security) as broker:

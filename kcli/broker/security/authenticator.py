@@ -86,6 +86,15 @@ class Authenticator:
         """True if the next frame has no request header."""
         return self.state is State.BARE_EXCHANGE
 
+    @property
+    def answers_unexpected(self) -> bool:
+        """True if `handle` answers a request that is not expected; otherwise it closes the connection."""
+        return self.state is State.EXCHANGE
+
+    def expects(self, api_key: int) -> bool:
+        """Return True for a request that belongs to the authentication in its present state."""
+        return (self.state, api_key) in _STEPS
+
     def is_expired(self, now_ms: float) -> bool:
         """Return True if the session has ended; the next request, except a renewal, closes the connection."""
         return self.expires_at_ms is not None and now_ms > self.expires_at_ms
@@ -108,7 +117,7 @@ class Authenticator:
         step = _STEPS.get((self.state, context.api_key))
         if step is not None:
             return step(self, request, context)
-        if self.state is State.EXCHANGE:
+        if self.answers_unexpected:
             response = error_response(context, ErrorCode.ILLEGAL_SASL_STATE)
             if response is not None:
                 return Refusal(response)

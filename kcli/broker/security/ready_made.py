@@ -15,7 +15,7 @@ from kcli.text import format_alternatives
 
 CLIENTS = ("kcli", "java", "librdkafka")
 #: The mechanisms of a ready-made listener; clients get the first one by default.
-MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
 
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
