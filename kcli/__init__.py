@@ -23,6 +23,7 @@ _HOME = {
     "Producer": "kcli.producer.producer",
     "OffsetAndMetadata": "kcli.structs",
     "TopicPartition": "kcli.structs",
+    "AuthenticationError": "kcli.errors",
     "BrokerError": "kcli.errors",
     "ConfigError": "kcli.errors",
     "KcliError": "kcli.errors",

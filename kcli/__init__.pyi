@@ -1,5 +1,6 @@
 from kcli.admin.client import Admin as Admin
 from kcli.consumer.consumer import Consumer as Consumer
+from kcli.errors import AuthenticationError as AuthenticationError
 from kcli.errors import BrokerError as BrokerError
 from kcli.errors import ConfigError as ConfigError
 from kcli.errors import KcliError as KcliError

@@ -19,6 +19,7 @@ from kcli.broker.embedded import EmbeddedBroker
 
 PUBLIC = {
     "Admin",
+    "AuthenticationError",
     "BrokerError",
     "ConfigError",
     "Consumer",

@@ -428,7 +428,8 @@ class Consumer:
 
         A member joins and rejoins its group here, and its callbacks run here, before any record is returned; their
         exceptions are raised. Poll at least every max.poll.interval.ms, otherwise the group removes the member. Raise
-        BrokerError for a fatal refusal of the group (FENCED_INSTANCE_ID, GROUP_AUTHORIZATION_FAILED, ...).
+        BrokerError for a fatal refusal of the group (FENCED_INSTANCE_ID, GROUP_AUTHORIZATION_FAILED, ...), and
+        AuthenticationError for refused credentials or certificates, at once; the next poll tries again.
         """
         deadline_ms = self._deadline_ms(timeout_ms)
         self._require_subscription()

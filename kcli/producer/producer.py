@@ -127,7 +127,8 @@ class Producer:
         Without `partition`, the hash of the key selects the partition, as in Java; records without a key go to one
         partition until a batch is full. `headers` are (name, value) pairs. `timestamp_ms` is ms since the epoch;
         default: now. The future fails with BrokerError for an unknown topic or partition and for a record larger than
-        max.request.size (MESSAGE_TOO_LARGE), and with TimeoutExpired after delivery.timeout.ms.
+        max.request.size (MESSAGE_TOO_LARGE), with AuthenticationError for refused credentials or certificates, and with
+        TimeoutExpired after delivery.timeout.ms.
         """
         from kcli.protocol.records.record import NewRecord
 
