@@ -191,6 +191,12 @@ def test_the_files_of_other_clients_connect(tmp_path: Path, client: str, passwor
         for words in (["--command-config", str(file)], arguments):
             result = run_kcli("topic", "list", *words)
             assert (result.status, password in result.err) == (0, False), result.err
+        server = ["--bootstrap-server", broker.address]
+        result = run_kcli("compat", "consumer-groups", "--list", *server, "--command-config", str(file))
+        assert (result.status, result.err) == (0, "")
+        result = run_kcli("consume", "none", "--group", "g", "--timeout", "5", "--command-config", str(file))
+        assert "none" in result.err
+        assert result.status not in (4, 5)
         settings = {name.replace(".", "_"): value for name, value in properties.items()}
         with Admin(**settings) as admin:
             assert admin.list_topics() == []

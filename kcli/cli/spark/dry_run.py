@@ -57,6 +57,6 @@ def survey_lines(result: Survey, more: Mapping[str, str]) -> list[str]:
 
 def masked(key: str, value: str) -> str:
     """Return an option's value, masked if it may be a secret."""
-    from kcli.settings import is_secret
+    from kcli.client.config import is_secret_property
 
-    return "[hidden]" if is_secret(key) else value
+    return "[hidden]" if is_secret_property(key.removeprefix("kafka.")) else value
