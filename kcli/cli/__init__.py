@@ -3,7 +3,7 @@
 A family of commands is a folder, and a command is a module with a function `run`, whose signature declares its
 arguments and options. `command_table` lists all commands; `app.run` finds the command, `parser` builds typer's tree for
 it, and `environment.Environment` is all that a command sees of the process. `options` has the options that commands
-share, `exit_status` the statuses, `output` the formats.
+share, `property_sources` the client properties and passwords in them, `exit_status` the statuses, `output` the formats.
 
 One thread runs a command. Signals are handled by Python's default, except where a command enters
 `environment.StopSignals`.

@@ -4,8 +4,11 @@
 `NetworkClient` (one connection per node, version negotiation, requests in flight) and a `Metadata` (brokers, topics,
 leaders). `send` queues a request and returns a `RequestFuture`; `poll` drives the network and completes futures. On top
 of it, `requests` sends one request or fans out over many nodes, with retries until a deadline, and `routing` finds the
-leader of a partition and the coordinator of a group. `config` has the settings of all clients, `security` the
-TLS and SASL of their connections.
+leader of a partition and the coordinator of a group. `security` has the TLS and SASL of the connections.
+
+`config` has the settings of all clients; `login` those that become a JAAS text. Texts reach it in three steps:
+`properties` reads a file, `librdkafka` translates names, and `external_values.complete` takes values from config
+providers, variables and the JAAS login file, in the process that connects.
 
 Decisions and counts are in pure modules (`connection_states`, `connection_faults`, `in_flight`, `metadata`,
 `api_versions`, `authentication`, `backoff`, `metrics`); sockets and selectors are only touched by `network_client`.
@@ -26,6 +29,9 @@ both). A future's listeners run in the thread that polls, without the lock. The 
   names the unreachable address and the reason.
 - A request that changes something (`fan_out_changes`) is not simply repeated after a lost response: the state of the
   cluster is read first. OutcomeUnknown is the error of a change that was sent, not answered, and is not visible.
+- `Settings.given` holds a `Secret` for each password and for unknown names, which may be misspelled ones. An error
+  shows a wrong value only if it resembles what was asked for: it may be a password in the wrong place.
+- A file is read as ISO-8859-1, as in Java, except the properties that only librdkafka has.
 - Metadata is not requested at the start, and a topic is only requested after `add_topics` or `topics_metadata`.
 - An unreachable address of a host name is not a failed node: all addresses are tried before the backoff starts.
 - A broker responds in the order of the requests on a connection, so a response is matched to the oldest request. A
