@@ -23,7 +23,7 @@ from kcli.broker.log_manager import LogManager
 from kcli.broker.producer_ids import ProducerIds
 from kcli.broker.replica_manager import ReplicaManager
 from kcli.broker.request_context import RequestContext
-from kcli.broker.security.authorizer import AllowAll, AnyAuthorizer, Authorizer
+from kcli.broker.security.allow_all import AllowAll
 from kcli.broker.server import Answer, ConnectionQuotas, SocketServer, max_open_connections
 from kcli.broker.timer import Timer
 from kcli.clock import Clock, SystemClock
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kcli.broker.group.group_coordinator import GroupCoordinator
     from kcli.broker.group.offset_store import OffsetStore
     from kcli.broker.security.acl_store import AclStore
+    from kcli.broker.security.allow_all import AnyAuthorizer
     from kcli.broker.security.connections import ListenerSecurity
     from kcli.broker.security.credentials import Credentials
     from kcli.broker.security.delegation_tokens import DelegationTokens
@@ -183,6 +184,7 @@ class Broker:
         self.producer_ids = ProducerIds(config.data_dir, files, highest_seen=self.log_manager.highest_producer_id)
         if config.authorizer_class_name:
             from kcli.broker.security.acl_store import AclStore
+            from kcli.broker.security.authorizer import Authorizer
 
             self.authorizer = Authorizer(
                 super_users=config.super_user_names, allow_without_acl=config.allow_everyone_if_no_acl_found

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kcli.broker.delayed import DelayedFetch
     from kcli.broker.partition import PartitionRead
     from kcli.broker.replica_manager import ReplicaManager
-    from kcli.broker.security.authorizer import AnyAuthorizer
+    from kcli.broker.security.allow_all import AnyAuthorizer
     from kcli.protocol.wire import Message
 
 _INT32 = struct.Struct(">i")

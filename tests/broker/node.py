@@ -13,7 +13,7 @@ from kcli.broker.log_manager import LogManager
 from kcli.broker.memory_files import MemoryFiles
 from kcli.broker.replica_manager import ReplicaManager
 from kcli.broker.request_context import RequestContext
-from kcli.broker.security.authorizer import AllowAll, AnyAuthorizer
+from kcli.broker.security.allow_all import AllowAll
 from kcli.broker.timer import Timer
 from kcli.clock import ManualClock
 from kcli.protocol.codec import decode, encode
@@ -30,7 +30,7 @@ class Node:
         self.files: Any = files if files is not None else MemoryFiles()
         self.properties = {name.replace("_", "."): value for name, value in properties.items()}
         self.clock = ManualClock(now_ms=1000)
-        self.authorizer: AnyAuthorizer = AllowAll()
+        self.authorizer: Any = AllowAll()
         self.acls: Any = None
         self.start()
 

@@ -17,7 +17,7 @@ from kcli.broker.pending import Pending
 from kcli.broker.producer_ids import ProducerIds
 from kcli.broker.replica_manager import ReplicaManager
 from kcli.broker.request_context import RequestContext
-from kcli.broker.security.authorizer import AllowAll, AnyAuthorizer
+from kcli.broker.security.allow_all import AllowAll
 from kcli.broker.timer import Timer
 from kcli.clock import ManualClock
 from kcli.protocol.codec import decode, encode, encode_parts
@@ -37,7 +37,7 @@ class Rig:
         self.config = BrokerConfig.from_properties({k.replace("_", "."): v for k, v in properties.items()})
         self.configs: dict[str, LogConfig] = {}
         self.clock = ManualClock(now_ms=1000)
-        self.authorizer: AnyAuthorizer = AllowAll()
+        self.authorizer: Any = AllowAll()
         self.start()
 
     def start(self) -> None:

@@ -15,6 +15,7 @@ from kcli.broker.idle_fetch import IdleFetch
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import read_request, response_parts
+from kcli.broker.security.authorizer import AclBinding, Authorizer
 from kcli.protocol.headers import decode_response, encode_request
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from kcli.structs import TopicPartition
@@ -219,3 +220,20 @@ def test_change_between_two_requests_is_answered_at_once(change: Callable[[Rig],
     consumer.fetch()
     assert not consumer.is_waiting
     assert consumer.resumed == 0
+
+
+def test_a_changed_acl_ends_the_shortcut() -> None:
+    readable = [AclBinding(2, name, 3, "User:*", "*", 3, 3) for name in TOPICS]
+    rig, consumers = make(True)
+    rig.authorizer = authorizer = Authorizer(readable)
+    consumer = next(one for one in consumers if one.version == 12 and not one.in_session)
+    for _ in range(3):
+        consumer.fetch()
+        rig.wait(WAIT_MS + 20)
+    assert consumer.resumed == 2
+    authorizer.replace(readable[:1])
+    consumer.fetch()
+    rig.wait(WAIT_MS + 20)
+    assert consumer.resumed == 2
+    response = decode_response(FetchResponse, 12, consumer.answers[-1][1])[1]
+    assert [topic.partitions[0].error_code for topic in response.responses] == [0, 29]

@@ -16,7 +16,7 @@ from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitP
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.security.authorizer import AnyAuthorizer
+    from kcli.broker.security.allow_all import AnyAuthorizer
 
 
 def handle(broker: Broker, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:

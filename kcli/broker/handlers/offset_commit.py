@@ -27,7 +27,7 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.broker.cluster_state import ClusterState
-    from kcli.broker.security.authorizer import AnyAuthorizer
+    from kcli.broker.security.allow_all import AnyAuthorizer
     from kcli.broker.topic_store import Topic
 
 _IDS_SINCE_VERSION = 10

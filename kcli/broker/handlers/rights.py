@@ -10,7 +10,7 @@ from kcli.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from kcli.broker.request_context import RequestContext
-    from kcli.broker.security.authorizer import AnyAuthorizer
+    from kcli.broker.security.allow_all import AnyAuthorizer
 
 
 def cluster_operations(authorizer: AnyAuthorizer, context: RequestContext) -> int:

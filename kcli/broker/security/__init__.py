@@ -5,10 +5,15 @@
 - `authenticator.Authenticator`: the SASL state machine of one connection. Pure: frames in, decisions out.
 - `credentials.Credentials`: SCRAM users. `delegation_tokens.DelegationTokens`: tokens (KIP-48). Both are in the data
   directory, in one file each.
+- `authorizer.Authorizer`: ACLs and the decisions by them. Pure. `acl_store.AclStore`: their file in the data directory.
+  Handlers ask `Broker.authorizer`; without ACLs that is `allow_all.AllowAll`.
 - `principals`: principals from certificate names (`ssl.principal.mapping.rules`).
 
 **Non-obvious**
 
-- A broker whose listeners are all PLAINTEXT imports nothing but `listeners`, because start-up time is a feature.
+- A broker without ACLs whose listeners are all PLAINTEXT imports nothing but `listeners` and `allow_all`, because
+  start-up time is a feature.
 - SCRAM users are stored as salt, StoredKey and ServerKey: no password can be read from the data directory.
+- `Authorizer` remembers its decisions until an ACL changes. A waiting Fetch is not decided again, as in Apache Kafka;
+  the next one is.
 """

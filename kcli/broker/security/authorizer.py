@@ -10,14 +10,13 @@ The rules are those of Kafka's StandardAuthorizer (KIP-11, KIP-290, KIP-801):
   no such effect.
 - A resource without any ACL is forbidden, unless allow.everyone.if.no.acl.found is true.
 
-Handlers ask `broker.authorizer`. `is_open` is False in `Authorizer` and True in `AllowAll`, so that a broker without
-ACLs pays for one attribute.
+Handlers ask `broker.authorizer`. Without authorizer.class.name that is a `allow_all.AllowAll`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.protocol.acls import (
     CLUSTER_NAME,
@@ -30,7 +29,8 @@ from kcli.protocol.acls import (
     ResourceType,
 )
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from kcli.broker.request_context import RequestContext
 
 _ALL = AclOperation.ALL
 # The operations whose ALLOW allows another operation, too.
@@ -96,36 +96,6 @@ class AclFilter(NamedTuple):
         return self.resource_name.startswith(binding.resource_name)
 
 
-class Client(Protocol):
-    """The client of a request, as in RequestContext."""
-
-    @property
-    def principal(self) -> str: ...
-
-    @property
-    def client_host(self) -> str: ...
-
-
-class AllowAll:
-    """The authorizer of a broker without authorizer.class.name."""
-
-    is_open = True
-    bindings: tuple[AclBinding, ...] = ()
-
-    def allows(self, client: Client, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
-        return True
-
-    def allows_cluster(self, client: Client, operation: AclOperation) -> bool:
-        return True
-
-    def allows_any(self, client: Client, operation: AclOperation, resource_type: ResourceType) -> bool:
-        return True
-
-    def operations(self, client: Client, resource_type: ResourceType, name: str) -> int:
-        """Return all operations of the resource as a bit field."""
-        return operation_bits(SUPPORTED_OPERATIONS[resource_type])
-
-
 class Authorizer:
     """ACLs and the decisions by them. `bindings` is replaced as a whole, by `replace`."""
 
@@ -153,7 +123,7 @@ class Authorizer:
             index = self._literal if binding.pattern_type == PatternType.LITERAL else self._prefixed
             index.setdefault((binding.resource_type, binding.resource_name), []).append(binding)
 
-    def allows(self, client: Client, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+    def allows(self, client: RequestContext, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         """Return whether the client may do this with the resource of that name. The answer is remembered."""
         key = (client.principal, client.client_host, operation, resource_type, name)
         decision = self._decisions.get(key)
@@ -163,11 +133,11 @@ class Authorizer:
             decision = self._decisions[key] = self._decide(*key)
         return decision
 
-    def allows_cluster(self, client: Client, operation: AclOperation) -> bool:
+    def allows_cluster(self, client: RequestContext, operation: AclOperation) -> bool:
         """Return whether the client may do this with the cluster."""
         return self.allows(client, operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
-    def allows_any(self, client: Client, operation: AclOperation, resource_type: ResourceType) -> bool:
+    def allows_any(self, client: RequestContext, operation: AclOperation, resource_type: ResourceType) -> bool:
         """Return whether there is a name for which the client may do this (KIP-679)."""
         if self.allows(client, operation, resource_type, "hardcode"):  # super users, and everyone without ACLs
             return True
@@ -187,7 +157,7 @@ class Authorizer:
             for binding in applying
         )
 
-    def operations(self, client: Client, resource_type: ResourceType, name: str) -> int:
+    def operations(self, client: RequestContext, resource_type: ResourceType, name: str) -> int:
         """Return the client's operations on the resource as a bit field (KIP-430)."""
         return operation_bits(
             operation
@@ -219,9 +189,6 @@ class Authorizer:
         if self._prefixed:
             for end in range(1, len(name) + 1):
                 yield from self._prefixed.get((resource_type, name[:end]), ())
-
-
-AnyAuthorizer = Authorizer | AllowAll
 
 
 def operation_bits(operations: Iterable[AclOperation]) -> int:

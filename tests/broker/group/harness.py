@@ -17,7 +17,7 @@ from kcli.broker.group.group_coordinator import GroupCoordinator
 from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import read_request, response_parts
-from kcli.broker.security.authorizer import AllowAll
+from kcli.broker.security.allow_all import AllowAll
 from kcli.broker.timer import Timer
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode

@@ -13,7 +13,8 @@ from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.memory_files import MemoryFiles
 from kcli.broker.request_context import RequestContext
 from kcli.broker.security.acl_rules import allow
-from kcli.broker.security.authorizer import AllowAll, AnyAuthorizer, Authorizer
+from kcli.broker.security.allow_all import AllowAll
+from kcli.broker.security.authorizer import Authorizer
 from kcli.broker.security.credentials import Credentials
 from kcli.broker.security.delegation_tokens import DelegationToken, DelegationTokens
 from kcli.clock import ManualClock
@@ -54,7 +55,7 @@ class Users:
         self.files: Any = MemoryFiles()
         self.files.make_dir(DATA)
         self.clock = ManualClock(now_ms=1000)
-        self.authorizer: AnyAuthorizer = AllowAll()
+        self.authorizer: Any = AllowAll()
         self.failed: list[str] = []
         self.start()
 
