@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 from typing import NoReturn
@@ -23,3 +24,11 @@ def needs_cryptography() -> None:
     """Skip the test, or fail it with CI=true, without the package `cryptography`."""
     if importlib.util.find_spec("cryptography") is None:
         skip_or_fail("no package cryptography; install kcli-kafka[tls]")
+
+
+def needs_kerberos_library() -> None:
+    """Skip the test, or fail it with CI=true, without MIT's Kerberos library."""
+    try:
+        ctypes.CDLL("libgssapi_krb5.so.2")
+    except OSError:
+        skip_or_fail("no Kerberos library libgssapi_krb5.so.2")

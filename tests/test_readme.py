@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+import shutil
 from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
@@ -15,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from kcli.cli import exit_status
+from tests.certificates import Certificates
 from tests.cli.fake import run_kcli
+from tests.needs import needs_kerberos_library
 
 ROOT = Path(__file__).parents[1]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
@@ -34,14 +37,20 @@ def command_lines() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("words", command_lines(), ids=" ".join)
-def test_a_documented_command_line_is_valid(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_documented_command_line_is_valid(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificates: Certificates
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     (tmp_path / "kcli").mkdir()
     (tmp_path / "kcli" / "config.toml").write_text("[profile.prod]")
+    (tmp_path / "client.properties").write_text("security.protocol=PLAINTEXT\n")
+    shutil.copy(certificates.authority(), tmp_path / "ca.pem")
+    if "sasl.mechanism=GSSAPI" in words:
+        needs_kerberos_library()
     more = ["--dry-run"] if words[0] == "spark" else []
     connecting = ["--bootstrap-server", "127.0.0.1:1", "--timeout", "0.05"] if words[:2] not in NO_CLUSTER else []
-    done = run_kcli(*words, *more, *connecting, environ={"XDG_CONFIG_HOME": str(tmp_path)})
+    done = run_kcli(*words, *more, *connecting, environ={"XDG_CONFIG_HOME": str(tmp_path), "PASSWORD": "x"})
     without = words[:2] in (["assignor", "show"], ["profile", "show"], *NO_CLUSTER)
     assert done.status == (exit_status.DONE if without else exit_status.INCOMPLETE), done.err
 
