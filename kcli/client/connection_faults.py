@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 # A listener that closes so many connections in a row at the first request demands SASL.
 _EARLY_CLOSES = 3
-# One that closes so many at the start of the TLS handshake has no TLS. The backoff makes this about a second.
-_EARLY_CLOSES_OF_TLS = 5
-_AT_TLS_START = "at the start of the handshake"
 
 
 class ConnectionFaults:
@@ -62,12 +59,10 @@ class ConnectionFaults:
         """Return `reason` with the phase in which the broker closed the connection, and the refusal if it is one.
 
         `was_waiting`: a request was in flight. A listener with SASL closes the connection without a word at the first
-        request that is not SASL, and one without TLS at the start of the TLS handshake. So does at times a broker that
-        stops, or a proxy in front of it: only repetitions are a refusal, and only before the cluster is known.
+        request that is not SASL. So does, once, a broker that stops: only repetitions are a refusal, and only before
+        the cluster is known.
         """
         node = self._states.of(node_id)
-        if node.state == CONNECTING and _AT_TLS_START in reason:
-            return reason, self._repeated(node_id, reason, _EARLY_CLOSES_OF_TLS)
         if not reason.startswith(("closed by", "connection reset")):
             return reason, None
         if node.state == CHECKING_API_VERSIONS:
@@ -79,14 +74,10 @@ class ConnectionFaults:
         if not was_waiting or self._mechanism is not None or self._is_known_cluster:
             return reason, None
         protocol = "SASL_SSL" if self._uses_tls else "SASL_PLAINTEXT"
-        cure = f"{reason} at the first request, as listeners with SASL do; set security.protocol={protocol}"
-        refusal = self._repeated(node_id, cure, _EARLY_CLOSES)
-        return (cure if node.early_closes > 1 else reason), refusal
-
-    def _repeated(self, node_id: int, reason: str, limit: int) -> AuthenticationError | None:
-        """Return the refusal if this is the last of `limit` connections in a row that were closed early."""
-        is_refused = self._states.closed_early(node_id) >= limit and not self._is_known_cluster
-        return self.refusal(node_id, reason) if is_refused else None
+        count = self._states.closed_early(node_id)
+        if count > 1:
+            reason += f" at the first request, as listeners with SASL do; set security.protocol={protocol}"
+        return reason, self.refusal(node_id, reason) if count >= _EARLY_CLOSES else None
 
     def refused_by_transport(self, node_id: int, reason: str) -> AuthenticationError:
         """Return the refusal for a failure of TLS, or for TLS where none is configured."""

@@ -88,7 +88,7 @@ class NodeState:
         self.addresses: Sequence[SocketAddress] = ()
         self.address_index = 0
         self.failures = 0
-        self.early_closes = 0  # connections in a row that the broker closed early, see `ConnectionFaults.lost`
+        self.early_closes = 0  # connections in a row that the broker closed at the first request
         self.last_attempt_ms = float("-inf")
         self.last_error: str | None = None  # reason of the last disconnection; None when READY
         self.refusal: KcliError | None = None  # the error that ended the last attempt for good
@@ -277,7 +277,7 @@ class ConnectionStates:
         self.of(node_id).early_closes = 0
 
     def closed_early(self, node_id: int) -> int:
-        """The broker closed a connection early. Return how many times in a row it has done so."""
+        """The broker closed a connection at the first request. Return how many times in a row it has done so."""
         node = self.of(node_id)
         node.early_closes += 1
         return node.early_closes

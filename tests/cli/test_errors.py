@@ -455,8 +455,8 @@ NO_TRUST = (
     "set ssl.truststore.location to a store with its certificate"
 )
 NO_TLS = (
-    "at the start of the handshake; if it is a listener without TLS, use its TLS port, or set security.protocol to "
-    "PLAINTEXT or SASL_PLAINTEXT"
+    "TLS failed: this is a listener without TLS; use its TLS port, or set security.protocol to PLAINTEXT or "
+    "SASL_PLAINTEXT"
 )
 AT_FIRST_REQUEST = "at the first request, as listeners with SASL do; set security.protocol="
 SCRAM = {**LOGIN, "sasl.mechanism": "SCRAM-SHA-512"}
@@ -488,7 +488,7 @@ AUTHENTICATION_ERRORS: list[tuple[str, str, dict[str, str], str]] = [
         "SASL_PLAINTEXT",
         {"sasl.mechanism": "AWS_MSK_IAM"},
         "the broker does not offer the SASL mechanism AWS_MSK_IAM; set sasl.mechanism to one that it offers: "
-        "SCRAM-SHA-256, SCRAM-SHA-512, PLAIN",
+        "SCRAM-SHA-256, SCRAM-SHA-512, PLAIN, OAUTHBEARER",
     ),
     ("SASL_SSL", "SSL", {"trusted": "yes"}, f"{AT_FIRST_REQUEST}SASL_SSL"),
     ("SASL_SSL", "SASL_SSL", LOGIN, NO_TRUST),
