@@ -87,19 +87,16 @@ def closed_in_handshake(action: str, *, answered: bool, server_side: bool) -> Tl
     return TlsError(f"it {action} the connection at the start of the handshake; {hint}", refused=False)
 
 
-def tls_error(error: ssl.SSLError, *, server_side: bool, answered: bool = True, opened: bool = False) -> TlsError:
+def tls_error(error: ssl.SSLError, *, server_side: bool, opened: bool = False) -> TlsError:
     """Return the sentence for an error of OpenSSL.
 
-    `answered`: the other side has sent a record of TLS before. `opened`: the handshake is complete, but TLS 1.3 reports
-    a refused client certificate only after it.
+    `opened`: the handshake is complete. TLS 1.3 reports a refused client certificate only after it.
     """
     reason = getattr(error, "reason", None) or ""
     if isinstance(error, ssl.SSLCertVerificationError):
         side = "client" if server_side else "broker"
         return TlsError(f"the certificate of the {side} is not accepted: {error.verify_message}")
     if reason in _OTHER_PROTOCOLS:
-        if not answered:
-            return foreign_protocol(b"", server_side=server_side)
         side = "client" if server_side else "broker"
         return TlsError(f"the {side} sent bytes that are not TLS", refused=False)
     name = reason.partition("_ALERT_")[2] or reason.removeprefix("TLSV1_")

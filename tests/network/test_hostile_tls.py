@@ -91,7 +91,7 @@ def test_a_handshake_that_stalls_waits_without_work_until_it_is_closed(harness: 
     for _ in range(3):
         harness.poll(1)
     channel = harness.selector.channel("1")
-    assert channel is not None
+    assert channel is not None, harness.disconnected
     assert channel.interest() == EVENT_READ
     assert not harness.connected
     assert not harness.disconnected
@@ -236,7 +236,7 @@ def test_a_muted_connection_continues_with_what_tls_has_buffered(harness: TlsHar
 
 def test_a_write_that_is_resumed_is_complete(harness: TlsHarness) -> None:
     """The other side reads slowly, so that writes stop in the middle of a record."""
-    harness.selector.connect("1", harness.address, transport=harness.client(), send_buffer_bytes=32_768)
+    harness.selector.connect("1", harness.address, transport=harness.client(), send_buffer_bytes=131_072)
     accepted, _ = harness.listener.accept()
     harness.accepted.append(accepted)
     server = Server(harness.server(), accepted)

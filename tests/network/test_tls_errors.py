@@ -241,6 +241,7 @@ def test_a_connection_reset_at_the_start_may_be_one_without_tls(harness: TlsHarn
     def reset_after_the_greeting(peer: SocketPeer) -> None:
         peer.sock.recv(1)
         peer.reset()
+        harness.accept().hang_up()
 
     harness.serve_plain(reset_after_the_greeting)
     harness.connect_client(harness.client())
