@@ -150,7 +150,6 @@ class Broker:
 
     def _security(self, endpoint: Endpoint) -> ListenerSecurity:
         """Make TLS and SASL of a listener. Their imports take longer than the rest of the start."""
-        from kcli.broker.handlers import api_versions
         from kcli.broker.security.connections import ListenerSecurity
 
         return ListenerSecurity(
@@ -159,7 +158,7 @@ class Broker:
             self.credentials,
             self.tokens,
             self.clock,
-            lambda request, context: api_versions.handle(self, request, context),
+            self._handle,
         )
 
     def _open_data(self, undo: ExitStack) -> None:

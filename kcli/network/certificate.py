@@ -1,4 +1,4 @@
-"""What an X.509 certificate says: subject, issuer, names and dates, read from DER. Pure.
+"""The fields of an X.509 certificate: subject, issuer, names and dates, read from DER. Pure.
 
 Python decodes only certificates that it has verified; errors, `kcli profile check` and the principals of a broker need
 others, too. Source: RFC 5280, section 4; RFC 2253 for names as text, as Java's `X500Principal.getName` writes them.
@@ -6,6 +6,7 @@ others, too. Source: RFC 5280, section 4; RFC 2253 for names as text, as Java's 
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -28,6 +29,7 @@ _ATTRIBUTES = {
     "0.9.2342.19200300.100.1.25": "DC",
     "0.9.2342.19200300.100.1.1": "UID",
 }
+_OUTER_BLANKS = re.compile(r"^[ \r]+|[ \r]+$")
 
 
 class Certificate(NamedTuple):
@@ -131,10 +133,9 @@ def _text(tag: int, content: bytes) -> str:
 
 
 def _escaped(text: str) -> str:
-    shown = "".join(f"\\{c}" if c in ',+"\\<>;' else c for c in text)
-    if shown.startswith(("#", " ")):
-        shown = f"\\{shown}"
-    return f"{shown[:-1]}\\ " if shown.endswith(" ") and len(text) > 1 else shown
+    """Escape as Java does: some characters everywhere, blanks at both ends."""
+    shown = "".join(f"\\{c}" if c in ',=+<>#;"\\' else c for c in text).replace("\0", "\\00")
+    return _OUTER_BLANKS.sub(lambda blanks: "".join("\\" + blank for blank in blanks[0]), shown)
 
 
 def _oid(content: bytes) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.request_context import ANONYMOUS
 from kcli.broker.security.authenticator import AnswerVersions, Authenticator, ServerMechanism
-from kcli.broker.security.principals import PrincipalMapping, distinguished_name
+from kcli.broker.security.principals import PrincipalMapping
 from kcli.errors import ConfigError
 from kcli.network.transport import PlainTransport, Transport
 from kcli.secret import Secret
@@ -81,8 +81,10 @@ class ListenerSecurity:
         certificate: bytes | None = getattr(transport, "peer_certificate", None)
         if certificate is None:
             return ANONYMOUS
+        from kcli.network.certificate import parse_certificate
+
         try:
-            user = self._mapping.name(distinguished_name(certificate))
+            user = self._mapping.name(parse_certificate(certificate).subject)
         except ValueError:
             return None
         return None if user is None else f"User:{user}"

@@ -18,7 +18,12 @@ DEFAULT_PROTOCOL_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAIN
 
 _PREFIX = "listener.name."
 # Properties that Kafka's listeners do not have: of clients, and of librdkafka.
-_OF_CLIENTS = ("sasl.mechanism", "ssl.certificate.location", "ssl.key.location")
+_OF_CLIENTS = (
+    "sasl.mechanism",
+    "sasl.oauthbearer.header.urlencode",
+    "ssl.certificate.location",
+    "ssl.key.location",
+)
 _OF_LISTENERS = ("connections.", "principal.", "sasl.", "ssl.")
 # Properties of a listener that are accepted without effect, because one loop serves all of them.
 _WITHOUT_EFFECT = (
@@ -40,7 +45,7 @@ class ListenerSettings(SecuritySettings):
     )
     sasl_enabled_mechanisms: List = setting(("GSSAPI",), "SASL mechanisms that clients may use.")
     sasl_kerberos_principal_to_local_rules: List = setting(("DEFAULT",), "Mapping of Kerberos principals.")
-    sasl_oauthbearer_expected_audience: List | None = setting(None, "Accepted values of the claim aud.")
+    sasl_oauthbearer_expected_audience: List = setting((), "Accepted values of the claim aud.")
     sasl_oauthbearer_expected_issuer: String | None = setting(None, "Accepted value of the claim iss.")
     sasl_oauthbearer_jwks_endpoint_refresh_ms: Long = setting(3_600_000, "Interval between reads of the JWKS.")
     sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Long = setting(10_000, "Largest backoff of JWKS reads.")
