@@ -93,7 +93,7 @@ def test_a_certificate_that_is_not_trusted_is_shown(broker: Secured, tmp_path: P
 
 def test_tls_to_a_listener_without_tls_stops_at_tls(broker: Secured, tmp_path: Path) -> None:
     properties = broker.properties("TLS") | {"bootstrap.servers": f"localhost:{broker.ports['PLAINTEXT']}"}
-    items = check(tmp_path, properties, status=5)
+    items = check(tmp_path, properties, status=4)
     assert "set security.protocol to PLAINTEXT or SASL_PLAINTEXT" in items["tls"]["error"]["message"]
 
 
