@@ -23,6 +23,7 @@ def our_secured_broker(folder: Path) -> Iterator[SecuredKafka]:
     ports = dict(zip(names, free_ports(len(names)), strict=True))
     settings = {
         "group.initial.rebalance.delay.ms": "0",
+        "connection.failed.authentication.delay.ms": "0",
         "num.partitions": SETTINGS["num.partitions"],
         "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
         "advertised.listeners": ",".join(f"{name}://localhost:{port}" for name, port in ports.items()),

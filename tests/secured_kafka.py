@@ -32,8 +32,15 @@ from tests.oauth_provider import AUDIENCE, OAuthKeys, OAuthProvider
 from tests.real_kafka import CLUSTER_ID, SMALL_JVM, Kafka, KafkaNode
 
 # Names and passwords, for PLAIN, SCRAM, Kerberos and as OAuth clients.
-USERS = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret", "odd": "quote\" back\\slash 'é"}
-SUPER_USERS = ("admin", "odd", "ANONYMOUS", "broker", "client")  # client: the common name of the client certificate
+USERS = {
+    "admin": "admin-secret",
+    "alice": "alice-secret",
+    "bob": "bob-secret",
+    "odd": "quote\" back\\slash 'é",
+    "marked": "m4rked-s3cret",
+}
+# `client` is the common name of the client certificate.
+SUPER_USERS = ("admin", "odd", "marked", "ANONYMOUS", "broker", "client")
 SECRET_VARIABLE = "KCLI_TEST_PASSWORD"  # it has admin's password in the JVM of Kafka's tools
 REAUTH_MS = 3000
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kcli.cli import exit_status
 from kcli.cli.command_table import find_command
@@ -72,16 +72,24 @@ def report(env: Environment, error: BaseException, *, verbose: bool = False) -> 
     expected = isinstance(error, KcliError | OSError)
     text = _one_line(_message(error)) or type(error).__name__
     env.report(f"kcli: {text}" if expected else f"kcli: internal error: {type(error).__name__}: {text}")
-    cause = _cause(error)
-    while verbose and cause is not None:
+    for cause in _causes(error) if verbose else ():
         env.report(f"kcli:   because: {type(cause).__name__}: {_one_line(str(cause))}")
-        cause = _cause(cause)
     return exit_status.status_of(error)
 
 
-def _cause(error: BaseException) -> BaseException | None:
-    """Return the error that caused this one. `raise ... from None` hides it, because its text may have a password."""
-    return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors that caused this one, each once: an error that several requests share can be its own cause.
+
+    `raise ... from None` hides a cause, because its text may have a password.
+    """
+    seen = [error]
+    while True:
+        last = seen[-1]
+        cause = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        if cause is None or any(cause is one for one in seen):
+            return
+        seen.append(cause)
+        yield cause
 
 
 def _message(error: BaseException) -> str:

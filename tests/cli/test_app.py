@@ -212,6 +212,13 @@ def test_verbose_adds_the_causes(run_body: Callable[..., Result]) -> None:
         ]
 
 
+def test_verbose_ends_where_the_causes_repeat(run_body: Callable[..., Result]) -> None:
+    error, cause = ConfigError("the first"), ConfigError("the second")
+    error.__cause__, cause.__cause__ = cause, error
+    result = run_body(failing(error), "topic", "list", "-v")
+    assert result.err == "kcli: the first\nkcli:   because: ConfigError: the second\n"
+
+
 def test_a_traceback_is_shown_only_when_asked_for(run_body: Callable[..., Result]) -> None:
     result = run_body(failing(ZeroDivisionError("division by zero")), environ={"KCLI_DEBUG": "1"})
     assert "Traceback" in result.err
