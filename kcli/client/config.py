@@ -27,6 +27,8 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
 
 def _parse_address(text: str) -> tuple[str, int]:
     address = text.split("://", 1)[-1]  # a listener copied from server.properties, PLAINTEXT://host:port
+    if "@" in text:  # the part before it may be a password
+        raise ConfigError("bootstrap.servers: an address with '@' is not valid; use host:port, and sasl.username")
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or not host:
         raise invalid_value("bootstrap.servers", text, "host:port")

@@ -280,6 +280,10 @@ def test_bootstrap_addresses() -> None:
         ("localhost", "bootstrap.servers: 'localhost' is not valid; use host:port"),
         ("a:1,:9092", "bootstrap.servers: ':9092' is not valid; use host:port"),
         ("a:" + "9" * 5000, f"bootstrap.servers: 'a:{'9' * 5000}' is not valid; use a port from 1 to 65535"),
+        (
+            "SASL_SSL://alice:hunter2@a:9092",
+            "bootstrap.servers: an address with '@' is not valid; use host:port, and sasl.username",
+        ),
         ("a:http", "bootstrap.servers: 'a:http' is not valid; use host:port"),
         ("a:-1", "bootstrap.servers: 'a:-1' is not valid; use host:port"),
         ("a:0", "bootstrap.servers: 'a:0' is not valid; use a port from 1 to 65535"),
