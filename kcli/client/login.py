@@ -118,6 +118,7 @@ class LoginSettings(SecuritySettings):
                 raise ConfigError(f"{name}: kcli does not have the Java class {value}; {_class_hint(name)}")
         if self.given.get("sasl.jaas.config"):
             self._check_one_login()
+            self._check_mechanism()
             return
         for name in ("sasl.username", "sasl.password"):
             if self.given.get(name) and self.sasl_mechanism not in _WITH_PASSWORD:
@@ -183,6 +184,21 @@ class LoginSettings(SecuritySettings):
         for name in LOGIN_PROPERTIES:
             if self.given.get(name):
                 raise ConfigError(f"sasl.jaas.config and {name} are two logins; remove one of them")
+
+    def _check_mechanism(self) -> None:
+        """Refuse the default mechanism for a login of another one: sasl.mechanism was forgotten."""
+        if "sasl.mechanism" in self.given or self.sasl_jaas_config is None:
+            return
+        from kcli.security.jaas import parse_jaas
+
+        module = parse_jaas(self.sasl_jaas_config.reveal()).module
+        mechanisms = [name for name, known in _MODULES.items() if known == module]
+        if mechanisms and self.sasl_mechanism not in mechanisms:
+            fitting = format_alternatives(mechanisms)
+            raise ConfigError(
+                f"sasl.mechanism is not set, and its default is GSSAPI; set {fitting}, for which sasl.jaas.config "
+                "has a login"
+            )
 
     def _missing_login(self) -> str:
         mechanism = self.sasl_mechanism

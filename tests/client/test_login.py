@@ -121,6 +121,11 @@ def test_aws_needs_no_properties() -> None:
             "sasl.username is for PLAIN and SCRAM, but sasl.mechanism is GSSAPI; set sasl.mechanism",
         ),
         (
+            {"sasl_jaas_config": f'{KAFKA}.scram.ScramLoginModule required username="a" password="hunter2";'},
+            "sasl.mechanism is not set, and its default is GSSAPI; set SCRAM-SHA-256 or SCRAM-SHA-512, for which "
+            "sasl.jaas.config has a login",
+        ),
+        (
             {"sasl_mechanism": "OAUTHBEARER"},
             "sasl.mechanism=OAUTHBEARER needs a login; set sasl.jaas.config, or sasl.oauthbearer.token.endpoint.url "
             "with a client id and secret",
