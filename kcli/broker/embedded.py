@@ -29,7 +29,7 @@ class EmbeddedBroker:
     `port` is given, and remains the same across restarts. Use it in a `with` statement, or call `start` and `close`.
 
     `EmbeddedBroker(security="SASL_SSL", users={"alice": "secret"})` makes a secured listener with certificates of its
-    own (SSL, SASL_PLAINTEXT or SASL_SSL; certificates need the extra `kcli[tls]`); `client_properties` returns the
+    own (SSL, SASL_PLAINTEXT or SASL_SSL; certificates need `kcli-kafka[tls]`); `client_properties` returns the
     configuration of a client. With `acls` (see `kcli.broker.security.acl_rules`) requests are authorized; admin,
     if it is a user, may do everything.
 
