@@ -99,6 +99,7 @@ def test_topic_list_in_a_pipe_imports_only_what_it_needs() -> None:
     ]
     messages = {name.rpartition(".")[2] for name in modules if name.startswith("kcli.protocol.messages.")}
     assert messages == {"api_versions", "metadata"}
+    assert not [name for name in modules if name.startswith(("kcli.cli.profile", "tomllib", "hashlib"))]
 
 
 @pytest.mark.parametrize("output", ["json", "jsonl", "csv", "tsv"])
