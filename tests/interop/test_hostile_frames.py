@@ -82,7 +82,7 @@ def length(size: int) -> bytes:
 
 
 HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request"
-TLS_ALERT = bytes.fromhex("15030300020246")
+TLS_LISTENER = sends_and_hangs_up(bytes.fromhex("15030300020246"))
 
 FIRST_ANSWERS = {
     "a length of 2 GiB": sends(length(0x7FFFFFFF) + b"x" * 1000),
@@ -99,7 +99,7 @@ FIRST_ANSWERS = {
     "goodbye at once": sends_and_hangs_up(b""),
     "a reset": resets,
     "a web server": sends_and_hangs_up(HTTP),
-    "a TLS listener": sends_and_hangs_up(TLS_ALERT),
+    "a TLS listener": TLS_LISTENER,
     "a frame of noise": sends(length(64) + bytes(range(100, 164))),
     "an answer to another request": sends(length(10) + struct.pack(">ihi", 77, 0, 0)),
 }
@@ -108,7 +108,7 @@ FIRST_ANSWERS = {
 @pytest.mark.parametrize("serve", FIRST_ANSWERS.values(), ids=FIRST_ANSWERS.keys())
 def test_an_invalid_first_answer_is_one_line(serve: Callable[[socket.socket], None]) -> None:
     with FakeBroker(serve) as broker:
-        line = ended_well(list_topics(broker), 1, 5)
+        line = ended_well(list_topics(broker), *((4,) if serve is TLS_LISTENER else (1, 5)))
     assert broker.address in line
 
 
@@ -162,7 +162,8 @@ MISCHIEF = {
 @pytest.mark.parametrize("api", [ApiKey.API_VERSIONS, ApiKey.METADATA], ids=lambda key: key.name)
 def test_topic_list_survives_an_invalid_answer(api: ApiKey, spoil: Mischief) -> None:
     with scripted(GoodBroker(), {api: spoil}) as broker:
-        ended_well(list_topics(broker), 5)
+        # A listener with SASL closes each connection at the first request, so this is a refusal.
+        ended_well(list_topics(broker), 4 if (api, spoil) == (ApiKey.METADATA, hang_up) else 5)
 
 
 def once(spoil: Mischief) -> Mischief:
