@@ -141,16 +141,16 @@ def test_key_set_that_cannot_be_read_fails_the_listener(url: str, problem: str):
 
 
 @pytest.mark.parametrize(
-    ("handle", "problem"),
+    ("handle", "problem", "timeout_ms"),
     [
-        (document("x", "404 Not Found"), "it answered with status 404"),
-        (document("x"), "the data is not a JSON object"),
-        (stall, "no complete answer in 200 ms"),
+        (document("x", "404 Not Found"), "it answered with status 404", 10_000),
+        (document("x"), "the data is not a JSON object", 10_000),
+        (stall, "no complete answer in 200 ms", 200),
     ],
 )
-def test_key_set_of_a_broken_server_fails_the_listener(handle, problem: str, monkeypatch):
+def test_key_set_of_a_broken_server_fails_the_listener(handle, problem: str, timeout_ms: int, monkeypatch):
     needs_cryptography()
-    monkeypatch.setattr("kcli.broker.security.jwks._TIMEOUT_MS", 200)
+    monkeypatch.setattr("kcli.broker.security.jwks._TIMEOUT_MS", timeout_ms)
     with http_server(handle) as port, pytest.raises(ConfigError, match=f"127.0.0.1:{port}: {problem}"):
         validator(sasl_oauthbearer_jwks_endpoint_url=f"http://127.0.0.1:{port}/jwks")
 

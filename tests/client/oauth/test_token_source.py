@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import ssl
-import time
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -210,21 +209,20 @@ def test_refusals_and_useless_answers(handle: Handler, error: str):
 
 
 @pytest.mark.parametrize(
-    ("handle", "error"),
+    ("handle", "error", "timeout_ms"),
     [
-        (document("", "503 Service Unavailable"), " status 503$"),
-        (document('{"error": "slow_down"}', "429 Too Many Requests"), " status 429: slow_down$"),
-        (stall, ": no complete answer in 200 ms$"),
-        (drip(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n{"), ": no complete answer in 200 ms$"),
-        (answer(b""), ": the connection closed before the answer$"),
+        (document("", "503 Service Unavailable"), " answered with status 503$", 10_000),
+        (document('{"error": "slow_down"}', "429 Too Many Requests"), " answered with status 429: slow_down$", 10_000),
+        (answer(b""), ": the connection closed before the answer$", 10_000),
+        (stall, ": no complete answer in 200 ms$", 200),
+        (drip(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n{"), ": no complete answer in 200 ms$", 200),
     ],
 )
-def test_failures_that_may_pass(handle: Handler, error: str):
-    started = time.monotonic()
+def test_failures_that_may_pass(handle: Handler, error: str, timeout_ms: int):
+    given = {"sasl.login.read.timeout.ms": str(timeout_ms)}
     with http_server(handle) as port, pytest.raises(TokenUnavailable) as failed:
-        retrieve({URL: f"http://127.0.0.1:{port}/", "sasl.login.read.timeout.ms": "200"}, LOGIN)
-    failed.match(f"^OAuth token endpoint 127.0.0.1:{port}(?: answered with)?{error}")
-    assert time.monotonic() - started < 5
+        retrieve({URL: f"http://127.0.0.1:{port}/", **given}, LOGIN)
+    failed.match(f"^OAuth token endpoint 127.0.0.1:{port}{error}")
 
 
 # TLS to the endpoint
