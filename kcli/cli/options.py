@@ -295,7 +295,9 @@ def common_options(
         return common_options(env, name, bootstrap_server, property, command_config, timeout, output, verbose)
 
     is_verbose = verbose or env.is_verbose
-    return Common(env, layers, form or default, form, is_verbose, on_purpose, chosen, with_profile)
+    common = Common(env, layers, form or default, form, is_verbose, on_purpose, chosen, with_profile)
+    _warn_of_override(env, common)
+    return common
 
 
 def _choose_profile(env: Environment, given: str | None, *, names_cluster: bool) -> ChosenProfile:
@@ -315,7 +317,20 @@ def _choose_profile(env: Environment, given: str | None, *, names_cluster: bool)
         profile = file.profile(name, where)
         return ChosenProfile(profile, profile)
     profile = file.profile(file.current or "", "current")
+    if names_cluster and env.stderr_is_terminal:
+        env.report(
+            f"kcli: note: profile {profile.name} does not apply to this cluster; use -P {profile.name} to apply it"
+        )
     return ChosenProfile(profile, None if names_cluster else profile)
+
+
+def _warn_of_override(env: Environment, common: Common) -> None:
+    """Report that the environment leads a profile, and its password, to another cluster."""
+    profile, source = common.profile.applied, common.sources["bootstrap.servers"]
+    if profile is None or source not in ("KCLI_BOOTSTRAP_SERVER", "KCLI_PROPERTY"):
+        return
+    if profile.bootstrap_servers not in (None, common.given["bootstrap.servers"]):
+        env.report(f"kcli: warning: {source} overrides bootstrap-servers of profile {profile.name}")
 
 
 def _present(name: str, value: str | None) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -161,3 +162,19 @@ def test_a_server_that_does_not_answer_stops_at_the_time_limit(tmp_path: Path) -
         items = check(tmp_path, {"bootstrap.servers": servers}, "--timeout", "0.2", status=5)
     assert items["tcp"]["status"] == "ok"
     assert "timed out before the answer to ApiVersions" in items["api-versions"]["error"]["message"]
+
+
+def test_a_profile_with_a_password_command_connects(broker: Secured, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text(PASSWORD)
+    program = json.dumps([sys.executable, "-c", f"print(open({str(tmp_path / 'password')!r}).read())"])
+    properties = {**broker.properties("SASLS"), "sasl.username": "alice"}
+    del properties["sasl.jaas.config"]
+    (tmp_path / "kcli").mkdir()
+    (tmp_path / "kcli" / "config.toml").write_text(
+        f"[profile.a]\npassword-command = {program}\n[profile.a.properties]\n"
+        + "".join(f"{json.dumps(name)} = {json.dumps(value)}\n" for name, value in properties.items())
+    )
+    for argv in (["topic", "list"], ["profile", "check"], ["profile", "show"]):
+        result = run_kcli(*argv, "-P", "a", "-v", environ={"XDG_CONFIG_HOME": str(tmp_path), "KCLI_DEBUG": "1"})
+        assert result.status == 0, result.err
+        assert PASSWORD not in result.text + result.err

@@ -129,6 +129,21 @@ def test_the_current_profile_does_not_apply_to_another_cluster(home: Home, namin
     assert home.run("topic", "create", "t", *naming).status == 4
 
 
+def test_a_current_profile_that_does_not_apply_is_a_note_on_a_terminal(home: Home) -> None:
+    note = "kcli: note: profile dev does not apply to this cluster; use -P dev to apply it"
+    shown = ["profile", "show", "-b", "other:1"]
+    assert note in home.run(*shown, terminal=True).err
+    assert note not in home.run(*shown, "-P", "none", terminal=True).err
+    assert note not in home.run(*shown).err
+
+
+def test_a_variable_that_leads_a_profile_to_another_cluster_is_a_warning(home: Home) -> None:
+    warning = "kcli: warning: KCLI_BOOTSTRAP_SERVER overrides bootstrap-servers of profile prod\n"
+    assert home.run("profile", "show", "-P", "prod", KCLI_BOOTSTRAP_SERVER="other:1").err == warning
+    assert home.run("profile", "show", "-P", "prod", KCLI_BOOTSTRAP_SERVER="prod:9093").err == ""
+    assert home.run("profile", "show", "-P", "prod", "-b", "other:1").err == ""
+
+
 def test_a_secret_is_not_shown(home: Home) -> None:
     for argv in (
         ["profile", "show", "prod"],
