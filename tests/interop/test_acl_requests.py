@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -10,9 +11,12 @@ from kcli.protocol.acls import AclOperation, AclPermissionType, PatternType, Res
 from kcli.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from kcli.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kcli.protocol.messages.describe_acls import DescribeAclsRequest
+from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.broker.wire import Wire
 from tests.interop import acl_requests as ask
 from tests.interop.acl_requests import Stage
 from tests.interop.acl_scene import Acl, Scene, group, topic
+from tests.real_kafka import Kafka
 
 READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
 TOPIC, CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
@@ -153,3 +157,62 @@ def test_a_changed_acl_applies_to_a_connection_that_reads(acl_scene: Scene) -> N
     acl_scene.until(lambda: ask.fetch(stage) == "29", "the topic to be forbidden")
     acl_scene.grant([(stage.user.name, topic(READ, stage.mine))])
     acl_scene.until(lambda: ask.fetch(stage) == "0", "the topic to be allowed")
+
+
+def test_a_fetch_session_returns_a_forbidden_partition_until_it_is_allowed(acl_scene: Scene) -> None:
+    """In a session (KIP-227) unchanged partitions are left out, errors are not."""
+    names = [acl_scene.name("mine"), acl_scene.name("other")]
+    acl_scene.topics(*names)
+    user = acl_scene.user([topic(READ, names[0])])
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+    topics = [FetchTopic(topic=name, partitions=[partition]) for name in names]
+
+    def fetch(session_id: int, epoch: int, topics: list[FetchTopic]) -> tuple[int, dict[str, int]]:
+        request = FetchRequest(max_wait_ms=0, session_id=session_id, session_epoch=epoch, topics=topics)
+        response = user.ask(request, 12)
+        assert response.error_code == 0
+        return response.session_id, {one.topic: one.partitions[0].error_code for one in response.responses}
+
+    session_id, codes = fetch(0, 0, topics)
+    assert codes == {names[0]: 0, names[1]: 29}
+    assert fetch(session_id, 1, []) == (session_id, {names[1]: 29})
+    assert fetch(session_id, 2, []) == (session_id, {names[1]: 29})
+    acl_scene.grant([(user.name, topic(READ, names[1]))])
+    assert fetch(session_id, 3, []) == (session_id, {names[1]: 0})
+    assert fetch(session_id, 4, []) == (session_id, {})
+
+
+def test_a_fetch_waits_for_its_allowed_partitions_only(acl_scene: Scene) -> None:
+    names = [acl_scene.name("mine"), acl_scene.name("other")]
+    acl_scene.topics(*names)
+    user = acl_scene.user([topic(READ, names[0])])
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+
+    def fetch(*names: str) -> tuple[float, dict[str, int]]:
+        started = time.monotonic()
+        topics = [FetchTopic(topic=name, partitions=[partition]) for name in names]
+        response = user.ask(FetchRequest(max_wait_ms=400, min_bytes=1, topics=topics), 12)
+        codes = {one.topic: one.partitions[0].error_code for one in response.responses}
+        return time.monotonic() - started, codes
+
+    waited_s, codes = fetch(*names)
+    assert codes == {names[0]: 0, names[1]: 29}
+    assert waited_s >= 0.4
+    assert fetch(names[1])[1] == {names[1]: 29}
+
+
+def test_without_an_authorizer_there_are_no_acls(any_kafka: Kafka) -> None:
+    disabled = 54
+    with Wire(any_kafka.bootstrap_servers) as wire:
+        [created] = wire.ask(CreateAclsRequest(creations=[creation()]), 3).results
+        request = DescribeAclsRequest(
+            resource_type_filter=1, resource_name_filter=None, pattern_type_filter=1, principal_filter=None,
+            host_filter=None, operation=1, permission_type=1,
+        )  # fmt: skip
+        described = wire.ask(request, 3)
+        everything = DeleteAclsFilter(
+            resource_type_filter=1, resource_name_filter=None, pattern_type_filter=1, principal_filter=None,
+            host_filter=None, operation=1, permission_type=1,
+        )  # fmt: skip
+        [deleted] = wire.ask(DeleteAclsRequest(filters=[everything]), 3).filter_results
+    assert [created.error_code, described.error_code, deleted.error_code] == [disabled] * 3
