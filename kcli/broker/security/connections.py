@@ -107,7 +107,12 @@ class ListenerSecurity:
                 f"sasl.enabled.mechanisms: this broker does not support {name} on listener {self.endpoint.name}; use "
                 f"{format_alternatives(MECHANISMS)}"
             )
-        return ServerMechanism(starts[name](), settings.connections_max_reauth_ms)
+        try:
+            return ServerMechanism(starts[name](), settings.connections_max_reauth_ms)
+        except ConfigError as error:
+            if not error.message.startswith("sasl."):
+                raise
+            raise ConfigError(f"listener.name.{self.endpoint.name.lower()}.{name.lower()}.{error.message}") from None
 
     def _plain(self, settings: ListenerSettings) -> Callable[[], ServerExchange]:
         from hmac import compare_digest
@@ -116,8 +121,7 @@ class ListenerSecurity:
 
         login = _login(settings)
         if login is None:
-            prefix = f"listener.name.{self.endpoint.name.lower()}.plain"
-            raise ConfigError(f'{prefix}.sasl.jaas.config is not set; it has the users, as user_NAME="PASSWORD"')
+            raise ConfigError('sasl.jaas.config is not set; it has the users, as user_NAME="PASSWORD"')
         users = _users(login)
 
         def verify(user: str, password: str) -> bool:

@@ -82,7 +82,7 @@ def run(
         _choose_listener(merged, given, host, port)
         _raise_file_limit()
         where = {**dict.fromkeys(of_file, f"{properties}: "), **dict.fromkeys(given, "-c ")}
-        return _serve(env, _settings(env, merged, where), topics, signals)
+        return _serve(env, _settings(env, merged, where), where, topics, signals)
 
 
 def _read_properties(env: Environment, path: str | None) -> dict[str, str]:
@@ -172,11 +172,15 @@ def _settings(env: Environment, properties: dict[str, str], where: Mapping[str, 
     try:
         settings = BrokerConfig.from_properties(properties)
     except ConfigError as error:
-        name = str(error).partition(" ")[0].rstrip(":")
-        raise ConfigError(f"{where.get(name, '')}{error}") from None
+        raise ConfigError(f"{where.get(_property_of(error), '')}{error}") from None
     if any(_is_open(settings, endpoint) for endpoint in settings.endpoints):
         env.report("kcli: listening beyond this machine without access control: anyone can read, write and delete data")
     return settings
+
+
+def _property_of(error: ConfigError) -> str:
+    """Return the first word of an error, which is the property if it is about one."""
+    return str(error).partition(" ")[0].rstrip(":")
 
 
 def _is_open(settings: BrokerConfig, endpoint: Endpoint) -> bool:
@@ -212,14 +216,23 @@ def _try_file_limit(soft: int, hard: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def _serve(env: Environment, settings: BrokerConfig, topics: list[tuple[str, int | None]], signals: StopSignals) -> int:
+def _serve(
+    env: Environment,
+    settings: BrokerConfig,
+    where: Mapping[str, str],
+    topics: list[tuple[str, int | None]],
+    signals: StopSignals,
+) -> int:
     from kcli.broker.broker import Broker
 
     broker = Broker(settings, log=lambda text: env.report(f"kcli: {text}"))
     try:
         broker.start()
         signals.wake = broker.wakeup
-    except ConfigError as error:  # caused by the directory, not by the command line: status 1
+    except ConfigError as error:
+        if (name := _property_of(error)) in settings.SETTINGS or settings.is_known(name):
+            raise ConfigError(f"{where.get(name, '')}{error}") from None
+        # Caused by the directory, not by the command line: status 1.
         raise KcliError(error.message, **error.evidence) from error
     try:
         for name, partitions in topics:

@@ -238,6 +238,32 @@ def test_errors_in_a_properties_file_name_the_file(tmp_path: Path) -> None:
     assert (status, err) == (2, f"kcli: cannot read properties file {tmp_path}/missing: No such file or directory\n")
 
 
+@pytest.mark.parametrize(
+    ("properties", "sentence"),
+    [
+        ("listeners=SSL://127.0.0.1:0", "ssl.keystore.location is missing; a listener with TLS needs a key"),
+        ("listeners=SSL://127.0.0.1:0\nssl.keystore.location=/nowhere.pem", "ssl.keystore.location: "),
+        ("listeners=SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms: this broker does not support GSSAPI on"),
+        (
+            "listeners=SASL_PLAINTEXT://127.0.0.1:0\nsasl.enabled.mechanisms=PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config is not set; it has the users",
+        ),
+        (
+            "listeners=SASL_PLAINTEXT://127.0.0.1:0\nsasl.enabled.mechanisms=PLAIN\n"
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config=Module required user_a=geheim",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config: the text does not end with a semicolon",
+        ),
+    ],
+)
+def test_security_that_cannot_be_made_is_a_usage_error(properties: str, sentence: str, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(properties)
+    status, err = refused("--properties", str(file), "--ephemeral")
+    assert (status, len(err.splitlines())) == (2, 1), err
+    assert sentence in err
+    assert "geheim" not in err
+
+
 def test_password_on_the_command_line_is_warned_about_and_not_shown(running: Any) -> None:
     broker = running("--port", "0", "--ephemeral", "-c", "ssl.key.password=geheim")
     _, _, err = broker.end()
