@@ -244,7 +244,7 @@ class _ServerCheck:
 
     def _authenticate(self) -> str:
         assert self._security is not None
-        self._security.on_token(self._selector.wakeup)
+        self._security.on_progress(self._selector.wakeup)
         try:
             lifetime_ms = self._drive(self._security.authentication(self._server.host, self._versions))
         finally:

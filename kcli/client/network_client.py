@@ -103,7 +103,7 @@ class NetworkClient:
         self._in_flight = InFlightRequests(max_in_flight)
         self._updater = MetadataUpdater(metadata, config, self, self._send_metadata_request, clock.now_ms)
         if security is not None:
-            security.on_token(selector.wakeup)
+            security.on_progress(selector.wakeup)
         self._waiting: dict[int, Callable[[float], None]] = {}  # handshakes that wait beside their connection, by node
         self._only_v0: set[int] = set()  # nodes whose response to a newer ApiVersions could not be decoded
         self._completed: list[Completion] = []

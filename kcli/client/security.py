@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
     from kcli.client.authentication import Steps
     from kcli.client.config import ClientConfig
     from kcli.client.oauth import TokenSource
-    from kcli.security.sasl import ClientMechanism
+    from kcli.security.sasl import ClientExchange, ClientMechanism
+
+
+# The first message of these needs the answer of a KDC or of AWS.
+_ASKS_OTHERS = ("GSSAPI", "AWS_MSK_IAM")
 
 
 class ClientSecurity:
@@ -29,6 +34,7 @@ class ClientSecurity:
         self.protocol = config.security_protocol
         self._context: SSLContext | None = None
         self._mechanism: ClientMechanism | None = None
+        self._notify: Callable[[], None] = lambda: None
         self._tokens: TokenSource | None = None
         if self.protocol in ("SSL", "SASL_SSL"):
             from kcli.security.tls import client_context
@@ -86,17 +92,25 @@ class ClientSecurity:
     def authentication(self, host: str, versions: Versions) -> Steps:
         """Return the steps of SASL with the broker at `host`: those of `authenticate`.
 
-        A step of None means that the OAuth token is not there yet: go on after a call of `on_token`'s callable.
+        A step of None means that an OAuth token, a Kerberos ticket or AWS credentials are not there yet: go on after a
+        call of `on_progress`'s callable.
         """
-        assert self._mechanism is not None
+        mechanism = self._mechanism
+        assert mechanism is not None
         if self._tokens is not None:
             self._tokens.start()
             while not self._tokens.is_settled():
                 yield None
-        return (yield from authenticate(self._mechanism, host, versions, protocol=self.protocol))
+        if mechanism.name in _ASKS_OTHERS:
+            begun = BegunExchange(mechanism, host, self._notify)
+            while not begun.is_done:
+                yield None
+            mechanism = begun
+        return (yield from authenticate(mechanism, host, versions, protocol=self.protocol))
 
-    def on_token(self, notify: Callable[[], None]) -> None:
-        """Let another thread call `notify` whenever an OAuth token was retrieved, or could not be."""
+    def on_progress(self, notify: Callable[[], None]) -> None:
+        """Let another thread call `notify` whenever a handshake that waits beside its connection can go on."""
+        self._notify = notify
         if self._tokens is not None:
             self._tokens.notify = notify
 
@@ -104,3 +118,42 @@ class ClientSecurity:
         """End the thread that renews OAuth tokens."""
         if self._tokens is not None:
             self._tokens.close()
+
+
+class BegunExchange:
+    """The exchange of a mechanism with its first message, which a thread makes. Itself a mechanism for one connection.
+
+    The thread is a daemon: a KDC that does not answer keeps no process from ending.
+    """
+
+    def __init__(self, mechanism: ClientMechanism, host: str, notify: Callable[[], None]) -> None:
+        self.name = mechanism.name
+        self.user = mechanism.user
+        self.is_done = False
+        self._begun: tuple[ClientExchange, bytes] | BaseException | None = None
+        threading.Thread(target=self._begin, args=(mechanism, host, notify), name="kcli-sasl", daemon=True).start()
+
+    def __repr__(self) -> str:
+        return f"<BegunExchange {self.name}{'' if self.is_done else ' waiting'}>"
+
+    def _begin(self, mechanism: ClientMechanism, host: str, notify: Callable[[], None]) -> None:
+        try:
+            exchange = mechanism.start(host)
+            self._begun = exchange, next(exchange)
+        except BaseException as error:
+            self._begun = error
+        self.is_done = True
+        notify()
+
+    def start(self, host: str) -> ClientExchange:
+        """Go on with the first message. Raise the error with which the thread ended."""
+        if isinstance(self._begun, BaseException):
+            raise self._begun
+        assert self._begun is not None
+        exchange, message = self._begun
+        while True:
+            answer = yield message
+            try:
+                message = exchange.send(answer)
+            except StopIteration:
+                return

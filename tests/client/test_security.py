@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 
 import pytest
 
@@ -13,10 +14,21 @@ from kcli.errors import ConfigError
 from kcli.network.tls import TlsTransport
 from kcli.network.transport import PlainTransport
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from kcli.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from kcli.protocol.registry import ApiKey
+from kcli.secret import Secret
+from kcli.security.sasl.aws_msk_iam import Credentials
 from kcli.structs import Node
 from tests.client.fake_cluster import FakeCluster
 from tests.client.sasl_gate import ALICE, PASSWORD, SaslGate
+
+SASL_VERSIONS = {ApiKey.SASL_HANDSHAKE: (0, 1), ApiKey.SASL_AUTHENTICATE: (0, 2)}
+AWS = {
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "AWS_MSK_IAM",
+    "sasl_jaas_config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+}
 
 
 def security(**properties: str) -> ClientSecurity:
@@ -63,3 +75,41 @@ def test_each_new_connection_is_described_once_without_secrets() -> None:
 def test_the_repr_has_no_secret() -> None:
     assert repr(security(**ALICE)) == "<ClientSecurity SASL_PLAINTEXT PLAIN>"
     assert PASSWORD not in str(vars(security(**ALICE)))
+
+
+def test_a_ticket_is_waited_for_beside_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AWS or a KDC may take its time, and the loop of the client must go on."""
+    has_answered, notified = threading.Event(), threading.Event()
+
+    def slow_credentials(*_: object) -> Credentials:
+        assert has_answered.wait(10)
+        return Credentials("key", Secret("x"))
+
+    monkeypatch.setattr("kcli.security.sasl.aws_msk_iam.find_credentials", slow_credentials)
+    secured = security(**AWS)
+    secured.on_progress(notified.set)
+    steps = secured.authentication("b-1.x.kafka.eu-west-1.amazonaws.com", SASL_VERSIONS)
+    assert next(steps) is None
+    assert next(steps) is None
+    has_answered.set()
+    assert notified.wait(10)
+    step = next(steps)
+    assert step is not None
+    assert step[0].mechanism == "AWS_MSK_IAM"
+    message, _ = steps.send(SaslHandshakeResponse()) or (None, 0)
+    assert b'"x-amz-credential": "key/' in message.auth_bytes
+    with pytest.raises(StopIteration):
+        steps.send(SaslAuthenticateResponse(auth_bytes=b'{"version": "2020_10_22", "request-id": "1"}'))
+
+
+def test_the_error_of_the_thread_ends_the_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    secured, notified = security(**AWS), threading.Event()
+    secured.on_progress(notified.set)
+    steps = secured.authentication("localhost", SASL_VERSIONS)
+    assert next(steps) is None
+    assert notified.wait(10)
+    next(steps)
+    with pytest.raises(ConfigError, match="has no AWS region"):
+        steps.send(SaslHandshakeResponse())
