@@ -15,7 +15,6 @@ The current profile is the default cluster: its properties apply only if nothing
 """
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -152,12 +151,10 @@ class Common:
             self.env.report(f"kcli: note: without effect in kcli: {', '.join(names)}")
 
     def _warn(self, key: str, value: str) -> None:
-        from kcli.client.config import nearest_name
+        from kcli.client.config import is_property_name, nearest_name
 
         near = nearest_name(key)
-        is_name = value and re.fullmatch(r"[a-z][a-z0-9]*([._-][a-z0-9]+)+", key)
-        if near is None and key not in self.on_purpose and not is_name:
-            # A line of a value that was not continued, such as a private key or a JAAS text.
+        if key not in self.on_purpose and not is_property_name(key, value):
             if "" not in self._warned:
                 self._warned.add("")
                 what = "a line that is not a property (not shown: it may contain a password) is ignored"

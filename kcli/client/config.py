@@ -5,6 +5,7 @@ Source: https://kafka.apache.org/documentation/#consumerconfigs and #producercon
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -449,6 +450,32 @@ def is_secret_property(name: str) -> bool:
         if name in cls.SETTINGS:
             return cls.is_secret(name)
     return is_secret(name)
+
+
+def may_be_shown(name: str, text: str) -> bool:
+    """Return whether the value of a property may be printed: it is no secret, and it is valid.
+
+    The value of an unknown property, or one that is not valid, may be a password that was meant for another property.
+    """
+    if is_secret_property(name):
+        return False
+    for cls in (ConsumerConfig, ProducerConfig):
+        if name in cls.SETTINGS:
+            try:
+                cls.SETTINGS[name].parse(text)
+            except ConfigError:
+                return False
+            return True
+    return ClientConfig.is_known(name)
+
+
+def is_property_name(name: str, text: str) -> bool:
+    """Return whether `name` is, or resembles, the name of a property with the value `text`.
+
+    Otherwise it can be a line of a value that was not continued, such as a private key or a JAAS text.
+    """
+    is_name = text and re.fullmatch(r"[a-z][a-z0-9]*([._-][a-z0-9]+)+", name)
+    return bool(is_name) or nearest_name(name) is not None
 
 
 def nearest_name(name: str) -> str | None:

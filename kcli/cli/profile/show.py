@@ -23,12 +23,12 @@ def run(
 ) -> int:
     """Show the settings that a command would use, and the source of each: a file, the profile, a variable, an option.
 
-    Secrets are shown as [hidden]; the password command is shown and not run. Of several sources the strongest is shown:
-    -X, options, environment, profile, file, default.
+    Secrets, unknown properties and values that are not valid are shown as [hidden]; the password command is shown and
+    not run. Of several sources the strongest is shown: -X, options, environment, profile, file, default.
     """
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
-    from kcli.client.config import is_secret_property
+    from kcli.client.config import is_property_name, may_be_shown
     from kcli.secret import Secret
 
     if name is not None:
@@ -40,10 +40,11 @@ def run(
     items += [
         {
             "setting": key,
-            "value": str(Secret(value)) if is_secret_property(key) else value,
+            "value": value if may_be_shown(key, value) else str(Secret(value)),
             "source": common.sources[key],
         }
         for key, value in sorted(common.given.items())
+        if is_property_name(key, value)
     ]
     print_report(env, Report("profile.show", COLUMNS, items), common.output)
     return exit_status.DONE

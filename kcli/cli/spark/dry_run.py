@@ -57,6 +57,8 @@ def survey_lines(result: Survey, more: Mapping[str, str]) -> list[str]:
 
 def masked(key: str, value: str) -> str:
     """Return an option's value, masked if it may be a secret."""
-    from kcli.client.config import is_secret_property
+    from kcli.client.config import is_secret_property, may_be_shown
 
-    return "[hidden]" if is_secret_property(key.removeprefix("kafka.")) else value
+    name = key.removeprefix("kafka.")
+    may = not is_secret_property(key) if name == key else may_be_shown(name, value)
+    return value if may else "[hidden]"
