@@ -6,6 +6,7 @@ A client that cannot be fetched skips the test with the reason; with CI=true it 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -110,3 +111,17 @@ def python_script(name: str, *requirements: str) -> Script:
 def node_script(name: str, *packages: str) -> Script:
     """Return a JavaScript program that runs with these packages."""
     return Script(["node", str(SCRIPTS / name)], NODE_PATH=str(node_with(*packages)))
+
+
+def go_program(name: str) -> Script:
+    """Return a Go program of the scripts, built once with the modules of its go.sum."""
+    if shutil.which("go") is None:
+        skip_or_fail("there is no `go` on the PATH")
+    source = SCRIPTS / name
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(source.iterdir()))).hexdigest()[:12]
+    folder = cache_directory() / f"go-{name}-{digest}"
+    with _created_once(folder) as missing:
+        if missing:
+            folder.mkdir(exist_ok=True)
+            _fetch(["go", "build", "-C", str(source), "-o", str(folder / name), "."])
+    return Script([str(folder / name)])
