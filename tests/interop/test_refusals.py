@@ -83,7 +83,7 @@ def person(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Person]:
     }
     yield Person(name, scene, properties | login, tmp_path, topic_name, group_name)
     if request.param == "apache":
-        scene._users.append(name)
+        scene.revoke(name)
         scene.close()
 
 
@@ -100,10 +100,10 @@ def _set_password(scene: Scene, user: str) -> None:
 def _commit(scene: Scene, topic_name: str, group_name: str) -> None:
     """Write a record, and let the group exist: an offset before that record is committed by the super user."""
     done = run_kcli(
-        "offsets", "reset", group_name, "--to-latest", "--topic", topic_name, "--execute", "-b", scene._admin_address
+        "offsets", "reset", group_name, "--to-latest", "--topic", topic_name, "--execute", "-b", scene.admin_address
     )
     assert done.status == 0, done.err
-    done = run_kcli("produce", topic_name, "-b", scene._admin_address, stdin=b"a\n")
+    done = run_kcli("produce", topic_name, "-b", scene.admin_address, stdin=b"a\n")
     assert done.status == 0, done.err
 
 
