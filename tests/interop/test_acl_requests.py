@@ -9,9 +9,15 @@ import pytest
 
 from kcli.protocol.acls import AclOperation, AclPermissionType, PatternType, ResourceType
 from kcli.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kcli.protocol.messages.describe_acls import DescribeAclsRequest
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kcli.protocol.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
+from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kcli.protocol.messages.sync_group import SyncGroupRequest
 from tests.broker.wire import Wire
 from tests.interop import acl_requests as ask
 from tests.interop.acl_requests import Stage
@@ -216,3 +222,28 @@ def test_without_an_authorizer_there_are_no_acls(any_kafka: Kafka) -> None:
         )  # fmt: skip
         [deleted] = wire.ask(DeleteAclsRequest(filters=[everything]), 3).filter_results
     assert [created.error_code, described.error_code, deleted.error_code] == [disabled] * 3
+
+
+def test_the_order_of_checks(acl_scene: Scene) -> None:
+    """Errors in a request that come before or after the missing right."""
+    name = acl_scene.name("mine")
+    user = acl_scene.user()
+    twice = [ListOffsetsPartition(partition_index=0, timestamp=-1)] * 2
+    offsets = user.ask(ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=twice)]), 7)
+    assert [one.error_code for one in offsets.topics[0].partitions] == [29, 29]
+    assert user.ask(SyncGroupRequest(group_id=name, generation_id=1, member_id="m"), 5).error_code == 23
+    assert user.ask(InitProducerIdRequest(transactional_id="", transaction_timeout_ms=1), 4).error_code == 53
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1, producer_id=4)
+    assert user.ask(request, 4).error_code == 31
+    coordinators = [
+        user.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=[f"g:{'A' * 22}:0"]), version).coordinators[0]
+        for version in (5, 6)
+    ]
+    assert [one.error_code for one in coordinators] == [42, 31]
+    brokers = [AlterConfigsResource(resource_type=4, resource_name=broker, configs=[]) for broker in ("1", "7")]
+    altered = user.ask(IncrementalAlterConfigsRequest(resources=brokers, validate_only=True), 1).responses
+    assert {one.resource_name: one.error_code for one in altered} == {"1": 31, "7": 42}
+    names = [name, "a b", "__cluster_metadata"]
+    topics = [CreatableTopic(name=one, num_partitions=1, replication_factor=1) for one in names]
+    created = user.ask(CreateTopicsRequest(topics=topics, timeout_ms=5000), 7).topics
+    assert {one.name: one.error_code for one in created} == {name: 29, "a b": 29, "__cluster_metadata": 42}

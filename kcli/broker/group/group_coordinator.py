@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kcli.clock import Clock
 
 FIRST_COMMIT_VERSION_WITH_NOT_FOUND = 9
-FIRST_SYNC_VERSION_WITH_PROTOCOL = 5
 FIRST_LEAVE_VERSION_WITH_MEMBERS = 3
 FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
 
@@ -93,9 +92,6 @@ class GroupCoordinator:
         self, request: SyncGroupRequest, context: RequestContext
     ) -> Pending[SyncGroupResponse] | SyncGroupResponse:
         """Accept the leader's assignment and return the member's part of it, or park until the leader has sent it."""
-        has_protocol = request.protocol_type is not None and request.protocol_name is not None
-        if context.api_version >= FIRST_SYNC_VERSION_WITH_PROTOCOL and not has_protocol:
-            return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if request.group_id == "":
             return sync_error(ErrorCode.INVALID_GROUP_ID)
         group = self._groups.get(request.group_id)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from kcli.broker.group.classic_group import ClassicGroup, ClassicGroupMember
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from kcli.protocol.messages.sync_group import SyncGroupResponse
+from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+FIRST_SYNC_VERSION_WITH_PROTOCOL = 5
 
 FIRST_VERSION_WITH_NULL_PROTOCOL = 7
 
@@ -53,3 +55,8 @@ def sync_response(group: ClassicGroup, member: ClassicGroupMember) -> SyncGroupR
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
     """Return a response with an error and an empty assignment."""
     return SyncGroupResponse(error_code=error)
+
+
+def lacks_protocol(request: SyncGroupRequest, version: int) -> bool:
+    """Return whether the request must name its protocol, and does not."""
+    return version >= FIRST_SYNC_VERSION_WITH_PROTOCOL and None in (request.protocol_type, request.protocol_name)

@@ -89,6 +89,8 @@ def alter_resources(
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource is in the request more than once")
+            if resource.resource_type == BROKER and resource.resource_name != ALL_BROKERS:
+                check_this_broker(resource.resource_name, cluster.node_id)  # comes before the right in Apache Kafka
             check_allowed(resource.resource_type, resource.resource_name, is_allowed)
             _alter(cluster, resource.resource_type, resource.resource_name, alter_for(resource), validate_only)
         except BrokerError as error:
@@ -124,8 +126,6 @@ def _alter_topic(cluster: ClusterState, name: str, alter: Alter, validate_only: 
 
 
 def _alter_broker(cluster: ClusterState, name: str, alter: Alter, validate_only: bool) -> None:
-    if name != ALL_BROKERS:
-        check_this_broker(name, cluster.node_id)
     current = cluster.dynamic.changed.get(name, {})
     overrides = alter(current, BROKER_OPTIONS, lambda key: format_value(cluster.settings.value(key)))
     cluster.set_broker_configs(name, overrides, validate_only=validate_only)

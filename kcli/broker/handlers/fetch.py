@@ -39,7 +39,12 @@ _NO_RECORDS = b""
 # A row is a shallow copy of this one, because that takes a third of the time. Its nested parts are replaced, never
 # changed in place.
 _EMPTY_ROW = vars(PartitionData())
-_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+# The errors with which Apache Kafka returns an empty list of aborted transactions, not null.
+_NOT_READ = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
 _STALE_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -202,7 +207,7 @@ def _error_row(requested: PartitionFetch, read: PartitionRead) -> PartitionData:
         partition_index=requested.partition,
         error_code=read.error,
         high_watermark=-1,
-        aborted_transactions=[] if read.error in _UNKNOWN else None,
+        aborted_transactions=[] if read.error in _NOT_READ else None,
         records=_NO_RECORDS,
     )
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 FIRST_VERSION_WITH_BATCHES = 4
+FIRST_VERSION_WITH_SHARE_GROUPS = 6
 
 
 def handle(broker: Broker, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
@@ -62,7 +63,8 @@ def _find(broker: Broker, request: FindCoordinatorRequest, key: str, context: Re
         return _refused(
             key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "this broker does not support transactions"
         )
-    if request.key_type == SHARE and not broker.authorizer.allows_cluster(context, AclOperation.CLUSTER_ACTION):
+    is_share = request.key_type == SHARE and context.api_version >= FIRST_VERSION_WITH_SHARE_GROUPS
+    if is_share and not broker.authorizer.allows_cluster(context, AclOperation.CLUSTER_ACTION):
         denied = cluster_denied(AclOperation.CLUSTER_ACTION)
         return _refused(key, denied.code, denied.detail)
     return _refused(key, ErrorCode.INVALID_REQUEST, "this broker coordinates consumer groups only")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
     """Return a new unique id with epoch 0."""
-    code = _request_error(request) or _denial(broker.authorizer, context)
+    code = _denial(broker.authorizer, request, context) or _request_error(request)
     if code:
         return InitProducerIdResponse(error_code=code, producer_epoch=-1)
     try:
@@ -38,8 +38,16 @@ def _request_error(request: InitProducerIdRequest) -> ErrorCode:
     return ErrorCode.NONE if request.transactional_id is None else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-def _denial(authorizer: AnyAuthorizer, context: RequestContext) -> ErrorCode:
-    """Return the error for a client that may write neither idempotently to the cluster nor to any topic (KIP-679)."""
+def _denial(authorizer: AnyAuthorizer, request: InitProducerIdRequest, context: RequestContext) -> ErrorCode:
+    """Return the error for a client without a right.
+
+    It needs WRITE on its transactional id, or without one, IDEMPOTENT_WRITE on the cluster or WRITE on any topic
+    (KIP-679).
+    """
+    name = request.transactional_id
+    if name is not None:
+        may_write = authorizer.allows(context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+        return ErrorCode.NONE if may_write else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if authorizer.allows_cluster(context, AclOperation.IDEMPOTENT_WRITE):
         return ErrorCode.NONE
     if authorizer.allows_any(context, AclOperation.WRITE, ResourceType.TOPIC):

@@ -43,22 +43,26 @@ _UNKNOWN: _OffsetResult = (-1, -1, -1)
 
 
 def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    """Return a row for each partition in the order of the request."""
+    """Return a row for each partition in the order of the request, forbidden topics last."""
     counts = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
+    is_allowed = {
+        topic.name: broker.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        for topic in request.topics
+    }
+
+    def row(topic: str, partition: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        if not is_allowed[topic]:
+            return _error_row(partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if counts[topic, partition.partition_index] > 1:
+            return _error_row(partition, ErrorCode.INVALID_REQUEST)
+        return _row(broker, request, context, TopicPartition(topic, partition.partition_index), partition)
+
     return ListOffsetsResponse(
         topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _row(broker, request, context, TopicPartition(topic.name, partition.partition_index), partition)
-                    if counts[topic.name, partition.partition_index] == 1
-                    else _error_row(partition, ErrorCode.INVALID_REQUEST)
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
+            ListOffsetsTopicResponse(name=topic.name, partitions=[row(topic.name, one) for one in topic.partitions])
+            for topic in sorted(request.topics, key=lambda topic: not is_allowed[topic.name])
         ]
     )
 
@@ -71,8 +75,6 @@ def _row(
     requested: ListOffsetsPartition,
 ) -> ListOffsetsPartitionResponse:
     try:
-        if not broker.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, tp.topic):
-            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if requested.timestamp < 0 and context.api_version < _SINCE_VERSION.get(requested.timestamp, 2**15):
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION)
         partition = broker.replica_manager.partition_or_error(tp)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.group.responses import sync_error
+from kcli.broker.group.responses import lacks_protocol, sync_error
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
@@ -22,6 +22,8 @@ def handle(
     broker: Broker, request: SyncGroupRequest, context: RequestContext
 ) -> Pending[SyncGroupResponse] | SyncGroupResponse:
     """Return the assignment of the member."""
+    if lacks_protocol(request, context.api_version):
+        return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not broker.authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
         return sync_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return broker.groups.sync(request, context)
