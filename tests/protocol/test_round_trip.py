@@ -24,6 +24,7 @@ SCALARS = NUMBERS | {
     "bytes": st.binary(max_size=200),
     "records": st.binary(max_size=200),
     "uuid": st.uuids(),
+    "float64": st.floats(allow_nan=False),
 }
 CASES = [(cls, version) for cls in our_messages() for version in range(cls.VERSIONS[0], cls.VERSIONS[1] + 1)]
 

@@ -141,6 +141,13 @@ def with_acls(lab: Lab) -> None:
     _with_kafka_python_acls(lab)
 
 
+def with_quotas(lab: Lab) -> None:
+    lab.origin(f"Apache Kafka tools {lab.node.version}")
+    client = ("--entity-type", "clients", "--entity-name", "c")
+    lab.tool("ConfigCommand", "--alter", *client, "--add-config", "request_percentage=12.5")
+    lab.tool("ConfigCommand", "--describe", *client)
+
+
 def _with_tokens(lab: Lab) -> None:
     login = lab.node.folder / "login.properties"
     entry = f'{PLAIN} username="alice" password="alice-secret";'
@@ -359,7 +366,10 @@ def write(exchanges: list[Exchange], broker: str, *, adds: bool = False) -> None
                     file.write(json.dumps(line) + "\n")
 
 
-CLIENTS = (with_java, with_streams_group, with_kcat, with_librdkafka, with_transactions, with_kafka_python, with_acls)
+CLIENTS = (
+    *(with_java, with_streams_group, with_kcat, with_librdkafka, with_transactions, with_kafka_python),
+    *(with_acls, with_quotas),
+)
 
 
 def main(names: list[str]) -> None:

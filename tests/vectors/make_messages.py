@@ -82,6 +82,8 @@ class _ValueMaker:
         if kind in BITS:
             value = self.random.getrandbits(BITS[kind])
             return value if kind.startswith("u") else value - self.random.choice((0, 0, 2 ** BITS[kind]))
+        if kind == "float64":
+            return self.random.getrandbits(30) / 8 - 1000
         if kind == "bool":
             return not default_of(field)
         if kind == "string":
@@ -112,7 +114,7 @@ class _ValueMaker:
             return _kafka_text(uuid.UUID(int=0))
         if kind in ("string", "bytes", "records"):
             return ""
-        return default_of(field)
+        return float(default_of(field)) if kind == "float64" else default_of(field)
 
     def _carried(self, fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [field for field in fields if self.version in versions(field["versions"])]

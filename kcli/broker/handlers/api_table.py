@@ -55,6 +55,7 @@ HANDLERS: dict[int, ServedApi] = {
     44: ServedApi("incremental_alter_configs", 0, 1),
     46: ServedApi("list_partition_reassignments", 0, 0),
     47: ServedApi("offset_delete", 0, 0),
+    48: ServedApi("describe_client_quotas", 0, 1),
     50: ServedApi("describe_user_scram_credentials", 0, 0),
     51: ServedApi("alter_user_scram_credentials", 0, 0),
     60: ServedApi("describe_cluster", 0, 2),

@@ -26,6 +26,7 @@ from kcli.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from kcli.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
+from kcli.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kcli.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
@@ -186,6 +187,16 @@ def test_users_of_the_cluster_need_rights_on_it() -> None:
     broker.authorizer = Authorizer([allow("alice", "ALTER", cluster=True)])
     assert broker.alter(upsertion("bob"))["bob"][0] == 0
     assert broker.described("bob") == {"bob": {1: 4096}}
+
+
+def test_quotas_are_described_as_none() -> None:
+    """kafka-configs.sh asks for them before it lists users."""
+    broker = Users()
+    answer = broker.ask(DescribeClientQuotasRequest(), 1)
+    assert (answer.error_code, answer.entries) == (0, [])
+    broker.authorizer = Authorizer()
+    answer = broker.ask(DescribeClientQuotasRequest(), 1)
+    assert (answer.error_code, answer.entries) == (31, None)
 
 
 def test_no_password_is_in_the_data_directory() -> None:
