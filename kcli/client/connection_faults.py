@@ -46,6 +46,8 @@ class ConnectionFaults:
         node = self._states.of(node_id)
         waited_ms = now_ms - node.last_attempt_ms
         if node.last_error is None and node.state == CONNECTING:
+            if self._uses_tls and self._connections.in_handshake(node_id):
+                return f"connected, but TLS is not complete after {waited_ms:.0f} ms{self._listener_hint()}"
             return f"no connection after {waited_ms:.0f} ms"
         if node.last_error is None and node.state == CHECKING_API_VERSIONS:
             return f"connected, but no response for {waited_ms:.0f} ms{self._listener_hint()}"

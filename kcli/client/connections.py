@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kcli.client.connection_states import ConnectionStates, SocketAddress
+from kcli.network.channel import HANDSHAKING
 from kcli.network.transport import PlainTransport, TransportFactory
 from kcli.structs import Node
 
@@ -95,6 +96,11 @@ class Connections:
         channel_id = self._new_channel(node)
         self._connect(channel_id, self._states.connecting_next_address(node_id, channel_id, now_ms), node.host)
         return True
+
+    def in_handshake(self, node_id: int) -> bool:
+        """True if the TCP connection of a node is established and TLS is not complete."""
+        channel = self._selector.channel(self._states.of(node_id).channel_id)
+        return channel is not None and channel.state == HANDSHAKING
 
     def close(self, node_id: int) -> None:
         """Close the connection, if there is one; the selector reports no more events for it."""
