@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import pty
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -152,7 +153,8 @@ def test_without_a_terminal_a_password_is_not_asked_for(monkeypatch: pytest.Monk
 
 
 _ASK = """
-import sys
+import os, sys
+os.open(sys.argv[1], os.O_RDWR)  # the first terminal of a session without one is its controlling terminal
 from tests.cli.fake import FakeEnvironment
 from kcli.cli.options import common_options
 common = common_options(FakeEnvironment(), property=["sasl.password=prompt"])
@@ -161,19 +163,19 @@ sys.exit(0 if common.properties["sasl.password"] == common.properties["sasl.pass
 
 
 def test_a_password_is_asked_for_once_on_a_terminal_that_does_not_show_it() -> None:
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execv(sys.executable, [sys.executable, "-c", _ASK])
-    shown = b""
-    while b"sasl.password: " not in shown:
-        shown += os.read(terminal, 1000)
-    os.write(terminal, b"hunter2\n")
-    try:
-        while chunk := os.read(terminal, 1000):
-            shown += chunk
-    except OSError:
-        pass  # Linux: the other side is closed
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-c", _ASK, os.ttyname(theirs)]
+    with subprocess.Popen(command, start_new_session=True, stdin=theirs) as process:
+        os.close(theirs)  # the program has it open, so reading fails when the program ends
+        shown = b""
+        while b"sasl.password: " not in shown:
+            shown += os.read(ours, 1000)
+        os.write(ours, b"hunter2\n")
+        with suppress(OSError):  # on Linux, the end of the other side is an error
+            while chunk := os.read(ours, 1000):
+                shown += chunk
+    os.close(ours)
+    assert process.returncode == 0
     assert b"hunter2" not in shown
     assert shown.split() == [b"kcli:", b"sasl.password:"]
 
