@@ -97,7 +97,8 @@ class Common:
         if self.profile.chosen is not None:
             from kcli.cli.profile.effects import report_change
 
-            report_change(self.env, self.profile.chosen, self.given["bootstrap.servers"], change)
+            servers, applies = self.given["bootstrap.servers"], self.profile.applied is not None
+            report_change(self.env, self.profile.chosen, servers, change, applies=applies)
 
     def config(self, cls: "type[C] | None" = None, **strongest: str | int | bool) -> "C":
         """Return a configuration of this class (default `ClientConfig`) from the properties.

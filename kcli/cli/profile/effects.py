@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from kcli.cli.profile.profile_file import Profile
 
 
-def report_change(env: Environment, profile: Profile, servers: str, change: str) -> None:
+def report_change(env: Environment, profile: Profile, servers: str, change: str, *, applies: bool = True) -> None:
     """Report profile and cluster before a change, in the colour of the profile; without a colour report nothing.
 
-    `Refused` if the profile is read-only.
+    `Refused` if the profile is read-only, also if its properties do not apply to the cluster.
     """
     if profile.read_only:
-        raise Refused(f"{refusal(profile)}: {change} changes the cluster; nothing was sent")
+        cure = "" if applies else "; use -P none for a cluster without a profile"
+        raise Refused(f"{refusal(profile)}: {change} changes the cluster; nothing was sent{cure}")
     if profile.colour is not None:
         env.report_in_colour(f"kcli: profile {profile.name}: {change} changes the cluster at {servers}", profile.colour)
 

@@ -126,7 +126,9 @@ def test_the_current_profile_does_not_apply_to_another_cluster(home: Home, namin
     assert shown["bootstrap.servers"][0] == "other:1"
     assert "sasl.password" not in shown
     assert home.shown("-P", "prod", *naming)["sasl.password"] == ("[hidden]", "profile prod")
-    assert home.run("topic", "create", "t", *naming).status == 4
+    refused = home.run("topic", "create", "t", *naming)
+    assert refused.status == 4
+    assert refused.err.endswith("nothing was sent; use -P none for a cluster without a profile\n")
 
 
 def test_a_current_profile_that_does_not_apply_is_a_note_on_a_terminal(home: Home) -> None:
@@ -216,6 +218,12 @@ def test_a_read_only_profile_refuses_changes_of_apaches_tool(home: Home, action:
     assert result.status == 4
     assert "profile prod is read-only: compat consumer-groups changes the cluster" in result.text + result.err
     assert broker.requests == []
+
+
+def test_a_read_only_profile_refuses_a_spark_query_that_commits(home: Home) -> None:
+    result = home.run("spark", "gaps", "t", "--option", "commitGroup=g", "-P", "prod")
+    assert result.status == 4
+    assert result.err.startswith("kcli: profile prod is read-only: a query with commitGroup changes the cluster")
 
 
 def test_a_read_only_profile_permits_plans(home: Home) -> None:
