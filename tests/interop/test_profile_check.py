@@ -62,6 +62,11 @@ def test_a_missing_client_certificate_is_reported_after_the_handshake(secured_ka
     assert "requires a client certificate" in items["api-versions"]["error"]["message"]
 
 
+def test_a_foreign_client_certificate_is_reported_after_the_handshake(secured_kafka: SecuredKafka) -> None:
+    items = check(secured_kafka, "MTLS", 4, ssl_keystore_location=str(secured_kafka.certificates.pem("foreign")))
+    assert "does not accept the client certificate" in items["api-versions"]["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("listener", "protocol", "step", "hint"),
     [
