@@ -11,6 +11,7 @@ A request goes from the `Selector` (kcli.network) through `server.SocketServer` 
   either: a `DelayedFetch` or `DelayedProduce` in a `Purgatory`, completed by an event or by the `Timer`.
 - `log_manager.LogManager`: the data directory and a `log.Log` per partition. All disk access goes through `files`.
 - `group.group_coordinator.GroupCoordinator` and `group.offset_store.OffsetStore`: classic groups and committed offsets.
+- `security`: listeners with TLS and SASL, users, delegation tokens, and the authorizer that every handler asks.
 
 **Threads and ownership**: one thread, which calls `Broker.poll` or `run`, owns everything; there are no locks. From
 other threads only `Broker.wakeup` and `Broker.call` are allowed. Time is passed in: `now_ms` is the steady clock,

@@ -24,6 +24,7 @@ from kcli.broker.producer_ids import ProducerIds
 from kcli.broker.replica_manager import ReplicaManager
 from kcli.broker.request_context import RequestContext
 from kcli.broker.security.allow_all import AllowAll
+from kcli.broker.security.listeners import of_unknown_listeners
 from kcli.broker.server import Answer, ConnectionQuotas, SocketServer, max_open_connections
 from kcli.broker.timer import Timer
 from kcli.clock import Clock, SystemClock
@@ -130,6 +131,8 @@ class Broker:
         self._log_reports()
         if (ignored := without_effect(self.config.given, BROKER_OPTIONS)) is not None:
             self._log(ignored)
+        if stray := of_unknown_listeners(self.config.given, self.config.endpoints):
+            self._log(f"{', '.join(stray)}: listeners has no such listener, so this has no effect")
 
     def _bind(self, endpoint: Endpoint) -> socket.socket:
         """Bind the port before anything else. Clients cannot connect until everything is loaded."""

@@ -51,7 +51,7 @@ class EmbeddedBroker:
         self._temporary = None if data_dir else tempfile.TemporaryDirectory(prefix="kcli-broker-")
         self.data_dir = Path(data_dir or self._temporary.name)  # type: ignore[union-attr]
         self._port = port
-        self._settings = {name.replace("_", "."): _text(value) for name, value in settings.items()}
+        self._settings = {_property(name): _text(value) for name, value in settings.items()}
         self._acls = None if acls is None else tuple(acls)
         self._addresses: dict[str, str] = {}
         self._broker: Broker | None = None
@@ -215,7 +215,7 @@ class EmbeddedBroker:
 
         `configs` are Kafka's topic properties, with dots or underscores.
         """
-        texts = {key.replace("_", "."): _text(value) for key, value in (configs or {}).items()}
+        texts = {_property(key): _text(value) for key, value in (configs or {}).items()}
         self.call(lambda broker: broker.cluster.create_topic(name, partitions, 1, texts, validate_only=False))
         return name
 
@@ -258,6 +258,11 @@ def _ready_made(security: str, users: Mapping[str, str] | None) -> ReadyMade | N
     from kcli.broker.security.ready_made import ReadyMade
 
     return ReadyMade.checked(security, users)
+
+
+def _property(name: str) -> str:
+    """Return Kafka's name of a setting. A name with dots is that already: `listener.name.sasl_ssl.ssl.client.auth`."""
+    return name if "." in name else name.replace("_", ".")
 
 
 def _text(value: Any) -> str:

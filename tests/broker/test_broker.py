@@ -242,3 +242,12 @@ def test_settings_without_effect_are_logged_at_start_and_when_they_are_set(serve
         "topic t: compression.lz4.level has no effect in this broker",
         "min.insync.replicas has no effect in this broker",
     ]
+
+
+def test_properties_of_listeners_that_do_not_exist_are_reported(serve: Callable[..., Served]) -> None:
+    logged: list[str] = []
+    serve(
+        logged,
+        **{"listener.name.outside.ssl.key.password": "geheim", "listener.name.plaintext.ssl.client.auth": "none"},
+    )
+    assert logged == ["listener.name.outside.ssl.key.password: listeners has no such listener, so this has no effect"]

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from kcli.broker.config_entries import broker_entries
 from kcli.broker.embedded import EmbeddedBroker
 from kcli.broker.security.acl_rules import allow
+from kcli.broker.security.own_certificates import client_certificate
 from kcli.errors import ConfigError
 from tests.needs import skip_or_fail
 
@@ -139,6 +141,36 @@ def test_several_listeners_keep_their_addresses_across_restarts() -> None:
         assert Client(properties).topics() == []
         assert Client({"bootstrap.servers": addresses["INTERNAL"]}).topics() == []
         assert seen == {("User:alice", "EXTERNAL"), ("User:ANONYMOUS", "INTERNAL")}
+
+
+def test_sasl_over_tls_asks_for_a_certificate_only_if_the_listener_says_so() -> None:
+    """Source: KIP-684."""
+    with secured("SASL_SSL", ssl_client_auth="required") as broker:
+        assert Client(broker.client_properties("librdkafka")).topics() == []
+    own = {"listener.name.sasl_ssl.ssl.client.auth": "required"}
+    with secured("SASL_SSL", **own) as broker:
+        properties = broker.client_properties("librdkafka", "bob")
+        assert "certificate required" in Client(properties).refusal(part="certificate")
+        certificate = client_certificate("machine")
+        properties |= {"ssl.key.pem": certificate.key_pem, "ssl.certificate.pem": certificate.certificate_pem}
+        seen = principals(broker)
+        assert Client(properties).topics() == []
+        assert seen == {("User:bob", "SASL_SSL")}, "the principal is that of SASL"
+
+
+def test_secrets_are_neither_described_nor_shown() -> None:
+    with secured("SASL_PLAINTEXT") as broker:
+        jaas = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+        assert broker.call(lambda inner: jaas in inner.config.given)
+        assert USERS["bob"] not in broker.call(lambda inner: repr(inner.config))
+    own = {"ssl.key.password": "secret-1", "delegation.token.secret.key": "secret-2"}
+    with secured("SASL_PLAINTEXT", **own) as broker:
+        entries = broker.call(lambda inner: {one.name: one for one in broker_entries(inner.cluster.dynamic)})
+        for name in own:
+            entry = entries[name]
+            assert (entry.value, entry.is_sensitive, entry.source) == (None, True, 4)
+            assert [synonym.value for synonym in entry.synonyms] == [None]
+        assert "secret-" not in repr(entries)
 
 
 def test_client_properties_are_written_for_the_owner_only(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ mechanism of it; both names in lower case. Source: https://kafka.apache.org/docu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kcli.errors import ConfigError
@@ -98,6 +98,12 @@ def is_listener_property(name: str) -> bool:
         return False
     _, _, own = name.removeprefix(_PREFIX).partition(".")
     return own in LISTENER_SETTINGS or own in _WITHOUT_EFFECT or own.partition(".")[2] in LISTENER_SETTINGS
+
+
+def of_unknown_listeners(names: Iterable[str], endpoints: Iterable[Endpoint]) -> list[str]:
+    """Return the properties of listeners that do not exist; a name of a listener may have dots."""
+    prefixes = tuple(f"{_PREFIX}{endpoint.name.lower()}." for endpoint in endpoints)
+    return [name for name in names if name.startswith(_PREFIX) and not name.startswith(prefixes)]
 
 
 def suggestion(name: str) -> str | None:

@@ -184,12 +184,13 @@ def test_requests_pipelined_behind_a_wrong_password_are_not_answered() -> None:
         assert seen == []
 
 
-def test_pipelined_requests_of_an_authenticated_client_are_answered() -> None:
-    with broker() as made, Wire(made.address) as wire:
+@pytest.mark.parametrize("security", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_pipelined_requests_of_an_authenticated_client_are_answered(security: str) -> None:
+    with broker(security) as made, connect(made) as wire:
         wire.request(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         wire.request(SaslAuthenticateRequest(auth_bytes=f"\0alice\0{PASSWORD}".encode()), 2)
-        last = wire.request(MetadataRequest(topics=None), 9)
-        frames = [wire.read_frame() for _ in range(3)]
+        last = [wire.request(MetadataRequest(topics=None), 9) for _ in range(50)][-1]
+        frames = [wire.read_frame() for _ in range(52)]
         assert struct.unpack(">i", frames[-1][:4]) == (last,)
 
 
@@ -230,3 +231,11 @@ def test_session_that_has_ended_closes_the_connection_at_the_next_request() -> N
         until(lambda: time.monotonic() > ended)
         wire.request(MetadataRequest(topics=[]), 9)
         assert wire.seconds_until_closed() < SERVED_S
+
+
+def test_many_requests_in_one_tls_record_are_answered_in_order() -> None:
+    with broker("SASL_SSL") as made, connect(made) as wire:
+        assert log_in(wire) == 0
+        requests = [encode_request(MetadataRequest(topics=[]), 9, number, "c") for number in range(100)]
+        wire.raw(b"".join(struct.pack(">i", len(request)) + request for request in requests))
+        assert [struct.unpack(">i", wire.read_frame()[:4])[0] for _ in requests] == list(range(100))
