@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 from tests.certificates import PASSWORD
 from tests.kerberos import REALM
+from tests.needs import skip_or_fail
 from tests.secured_kafka import SECRET_VARIABLE, USERS, SecuredKafka, escaped
 
 
@@ -256,6 +258,8 @@ class Values:
 
     def _encrypted_pem(self) -> Path:
         """Encrypt the key as Java 17 reads it: PBES1 with SHA-1 and Triple DES."""
+        if shutil.which("openssl") is None:
+            skip_or_fail("there is no `openssl` on the PATH")
         stores = self._kafka.certificates
         command = ["openssl", "pkcs8", "-topk8", "-v1", "PBE-SHA1-3DES", "-passout", f"pass:{PASSWORD}"]
         key = subprocess.run(command, input=stores.key_pem("client"), capture_output=True, text=True, check=True).stdout
