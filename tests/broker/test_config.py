@@ -207,6 +207,16 @@ def test_log_dirs_precedes_log_dir() -> None:
         BrokerConfig.from_properties({"log.dir": "/a,/b"})
 
 
+def test_authorizer_and_super_users() -> None:
+    standard = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    config = BrokerConfig.from_properties({**standard, "super.users": "User:admin; User:CN=a,O=b ;"})
+    assert config.super_user_names == {"User:admin", "User:CN=a,O=b"}
+    with pytest.raises(ConfigError, match=r"super\.users: 'admin' is not valid; use TYPE:NAME, such as User:admin"):
+        BrokerConfig.from_properties({"super.users": "User:a;admin"})
+    with pytest.raises(ConfigError, match=r"authorizer\.class\.name: 'x\.Y' is not valid; use org\.apache\.kafka"):
+        BrokerConfig.from_properties({"authorizer.class.name": "x.Y"})
+
+
 def test_properties_of_the_real_kafka_in_tests_are_known() -> None:
     missing = [name for name in SETTINGS if name not in BROKER_OPTIONS]
     assert missing == []

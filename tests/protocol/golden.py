@@ -83,6 +83,6 @@ def _camel_case(name: str) -> str:
 
 
 def table(kind: str) -> list[list[str]]:
-    """Return the rows of one kind ("error", "header") of tests/vectors/tables.txt, without the kind."""
+    """Return the rows of one kind, such as "error" or "acl", of tests/vectors/tables.txt, without the kind."""
     rows = (line.split() for line in FILE.with_name("tables.txt").read_text().splitlines())
     return [row[1:] for row in rows if row[0] == kind]

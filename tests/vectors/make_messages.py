@@ -2,7 +2,8 @@
 
 Values are made from Kafka's definitions (in the kafka-clients jar), not from kcli's: once "full", with a different
 value in every field, and once "bare", with nulls and defaults. Java's converters encode them to messages.txt. Kafka's
-error codes and header versions go to tables.txt. Run it by hand for a new version of Kafka; the files are checked in.
+error codes, header versions and numbers of ACLs go to tables.txt. Run it by hand for a new version of Kafka; the files
+are checked in.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ MESSAGES_HEADER = f"""\
 # defaults. Made by `python -m tests.vectors.make_messages`.
 """
 TABLES_HEADER = f"""\
-# From the enums Errors and ApiKeys of kafka-clients {VERSION} (see KafkaTables.java):
-# error: number, name, retriable, asks for new metadata; header: API key, name, version, request and response header.
+# From enums of Apache Kafka {VERSION} (see KafkaTables.java):
+# error: number, name, retriable, asks for new metadata; header: API key, name, version, request and response header;
+# acl: enum, number, name; operations: resource type, and the operations that it can have.
 # Made by `python -m tests.vectors.make_messages`.
 """
 BITS = {"int8": 7, "int16": 15, "uint16": 16, "int32": 31, "int64": 63}
