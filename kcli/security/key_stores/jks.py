@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kcli.errors import ConfigError
 from kcli.secret import Secret
-from kcli.security.key_stores import pem
+from kcli.security.key_stores.pem import encode
 
 _KEY, _CERTIFICATE = 1, 2
 _DIGEST_BYTES = 20
@@ -35,7 +35,7 @@ def read_key(data: bytes, password: Secret | None, key_password: Secret | None, 
     for entry in _entries(data, password, where):
         if entry.key is not None:
             key = _decrypt(entry.key, key_password or password, where, given=key_password is not None)
-            return Secret(pem.encode("PRIVATE KEY", key)), _pem(entry.certificates)
+            return Secret(encode("PRIVATE KEY", key)), _pem(entry.certificates)
     raise ConfigError(f"{where} has no private key")
 
 
@@ -144,4 +144,4 @@ def _utf16(password: Secret) -> bytes:
 
 
 def _pem(certificates: tuple[bytes, ...]) -> str:
-    return "".join(pem.encode("CERTIFICATE", certificate) for certificate in certificates)
+    return "".join(encode("CERTIFICATE", certificate) for certificate in certificates)
