@@ -7,11 +7,16 @@ import json
 
 import pytest
 
+from kcli.broker.config import STANDARD_AUTHORIZER
+from kcli.broker.embedded import EmbeddedBroker
 from kcli.broker.memory_files import Fault, MemoryFiles
 from kcli.broker.security.acl_store import FILE_NAME, AclStore
 from kcli.broker.security.authorizer import AclBinding, AclFilter, Authorizer
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
+from kcli.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.broker.wire import Wire
 
 READ_ORDERS = AclBinding(2, "orders", 3, "User:alice", "*", 3, 3)
 WRITE_OR = AclBinding(2, "or", 4, "User:bob", "10.0.0.1", 4, 2)
@@ -93,3 +98,24 @@ def test_a_damaged_file_is_an_error_with_its_path(damage: bytes) -> None:
     disk.files.write_atomically(f"/data/{FILE_NAME}", damage)
     with pytest.raises(ConfigError, match=f"/data/{FILE_NAME} is damaged"):
         disk.open()
+
+
+def test_a_restarted_broker_decides_by_the_same_acls() -> None:
+    denied = AclCreation(
+        resource_type=2, resource_name="t", principal="User:ANONYMOUS", host="127.0.0.1", operation=8,
+        permission_type=2,
+    )  # fmt: skip
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in ("t", "u")])
+    with EmbeddedBroker(authorizer_class_name=STANDARD_AUTHORIZER, allow_everyone_if_no_acl_found=True) as broker:
+        with Wire(broker.address) as wire:
+            assert wire.ask(CreateAclsRequest(creations=[denied]), 3).results[0].error_code == 0
+        broker.create_topic("u")
+        for _ in range(2):
+            with Wire(broker.address) as wire:
+                codes = {topic.name: topic.error_code for topic in wire.ask(request, 9).topics}
+                assert codes == {"t": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "u": ErrorCode.NONE}
+            broker.restart()
+        broker.kill()
+        (broker.data_dir / FILE_NAME).write_text("{")
+        with pytest.raises(ConfigError, match=rf"{FILE_NAME} is damaged"):
+            broker.start()
