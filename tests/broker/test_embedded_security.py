@@ -9,39 +9,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from kcli.broker.config_entries import broker_entries
 from kcli.broker.embedded import EmbeddedBroker
 from kcli.broker.security.acl_rules import allow
 from kcli.broker.security.own_certificates import client_certificate
 from kcli.errors import ConfigError
-from tests.needs import skip_or_fail
 
 USERS = {"alice": 'pass"w\\ord, =1', "bob": "secret of bob"}
 
 
 @contextmanager
 def secured(security: str, **options: Any) -> Iterator[EmbeddedBroker]:
-    if security.endswith("SSL"):
-        needs("cryptography")
     with EmbeddedBroker(security=security, users=USERS, **options) as broker:
         yield broker
-
-
-def needs(module: str) -> Any:
-    try:
-        return __import__(module)
-    except ImportError:
-        skip_or_fail(f"the Python package {module} is not installed")
 
 
 class Client:
     """librdkafka with the properties of a broker; `errors` are those of its connections."""
 
     def __init__(self, properties: dict[str, str]) -> None:
-        admin = needs("confluent_kafka.admin").admin
         self.errors: list[str] = []
-        self._admin = admin.AdminClient(
+        self._admin = AdminClient(
             {**properties, "error_cb": lambda error: self.errors.append(str(error)), "log_level": 0}
         )
 

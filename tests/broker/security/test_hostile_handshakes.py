@@ -18,7 +18,6 @@ from kcli.protocol.messages.metadata import MetadataRequest
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.wire import PATIENCE_S, Wire
-from tests.needs import skip_or_fail
 
 PASSWORD = "secret of alice"
 SERVED_S = 2.0
@@ -28,11 +27,6 @@ CLIENT_HELLO_BEGIN = bytes.fromhex("16030100f8010000f40303") + bytes(100)
 
 @contextmanager
 def broker(security: str = "SASL_PLAINTEXT", **settings: Any) -> Iterator[EmbeddedBroker]:
-    if security.endswith("SSL"):
-        try:
-            import cryptography  # noqa: F401
-        except ImportError:
-            skip_or_fail("the Python package cryptography is not installed")
     quick = {"connection_failed_authentication_delay_ms": 0, **settings}
     with EmbeddedBroker(security=security, users={"alice": PASSWORD}, **quick) as made:
         yield made

@@ -7,21 +7,16 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.name import _ASN1Type
+from cryptography.x509.oid import NameOID
 
 from kcli.broker.security.principals import PrincipalMapping
 from kcli.errors import ConfigError
 from kcli.network.certificate import parse_certificate
-from tests.needs import skip_or_fail
-
-try:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.serialization import Encoding
-    from cryptography.x509.name import _ASN1Type
-    from cryptography.x509.oid import NameOID
-except ImportError:
-    skip_or_fail("the Python package cryptography is not installed")
 
 NOW = datetime.datetime(2026, 1, 1)
 

@@ -8,17 +8,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import kafka
 import pytest
+from confluent_kafka import Consumer, Producer
 
 from kcli.broker.embedded import EmbeddedBroker
-from tests.needs import skip_or_fail
-
-try:
-    import cryptography  # noqa: F401
-    import kafka
-    from confluent_kafka import Consumer, Producer
-except ImportError as missing:
-    skip_or_fail(f"the Python package {missing.name} is not installed")
 
 USERS = {"alice": 'secret of alice, ="1"', "bob": "secret of bob"}
 RECORDS = 3000
