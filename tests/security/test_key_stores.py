@@ -84,6 +84,14 @@ def test_a_java_trust_store_is_read_with_and_without_its_password(file: str, pas
     assert trusted(file, password) == CERTIFICATE
 
 
+def test_a_folder_has_the_certificates_of_its_pem_files(tmp_path: Path) -> None:
+    for name in ("a.pem", "b.crt"):
+        (tmp_path / name).write_text(f"# {name}\n{CERTIFICATE}")
+    (tmp_path / "key.pem").write_bytes((STORES / "key.pem").read_bytes())
+    (tmp_path / "folder").mkdir()
+    assert load_trust_store(settings(ssl_truststore_location=tmp_path)) == CERTIFICATE + CERTIFICATE
+
+
 def test_the_own_certificate_of_a_key_is_trusted_as_java_does() -> None:
     assert trusted("client.jks", STORE) == CERTIFICATE
 
@@ -131,7 +139,7 @@ def test_a_key_store_that_cannot_be_used_says_which_property_is_wrong(
         ("key.pem", None, "has no trusted certificate"),
         ("../test_key_stores.py", None, "is neither JKS, PKCS12 nor PEM"),
         ("missing.pem", None, "cannot be read: No such file or directory"),
-        (".", None, "cannot be read: Is a directory"),
+        ("../../runbooks", None, "has no file with certificates"),
     ],
 )
 def test_a_trust_store_that_cannot_be_used_says_which_property_is_wrong(

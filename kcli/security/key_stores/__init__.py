@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from kcli.errors import ConfigError
@@ -65,6 +66,8 @@ def load_trust_store(config: SecuritySettings) -> str | None:
     if config.ssl_truststore_location is None:
         return None
     where = f"ssl.truststore.location: {config.ssl_truststore_location!r}"
+    if os.path.isdir(config.ssl_truststore_location):
+        return _not_empty(_certificates_in(config.ssl_truststore_location, where), where, "file with certificates")
     data = _read(config.ssl_truststore_location, where)
     password = config.ssl_truststore_password
     if data.startswith((_JKS, _JCEKS)):
@@ -110,6 +113,15 @@ def _read(path: str, where: str) -> bytes:
             return file.read()
     except OSError as error:
         raise ConfigError(f"{where} cannot be read: {error.strerror}") from None
+
+
+def _certificates_in(folder: str, where: str) -> str:
+    """Return the certificates of all PEM files in a folder, which librdkafka accepts for `ssl.ca.location`."""
+    try:
+        paths = sorted(entry.path for entry in os.scandir(folder) if entry.is_file())
+    except OSError as error:
+        raise ConfigError(f"{where} cannot be read: {error.strerror}") from None
+    return "".join(pem.certificates(_read(path, where).decode("latin-1")) for path in paths)
 
 
 def _text(data: bytes, where: str) -> str:
