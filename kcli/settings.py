@@ -32,7 +32,7 @@ Value: TypeAlias = str | int | bool | float | Secret | Iterable[str]
 
 _BITS = {"Short": 16, "Int": 32, "Long": 64}
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
-_NUMBER_OR_WORD = re.compile(r"[+-]?[0-9][0-9._]*([A-Za-z]{0,4}|[eE][+-]?[0-9]+)\Z|[A-Za-z]{0,10}\Z")
+_NUMBER_LIKE = re.compile(r"[+-]?[0-9][0-9._]*([A-Za-z]{0,4}|[eE][+-]?[0-9]+)\Z|\Z")
 _SECRET = ("password", "passphrase", "jaas", "secret", "token", "credential", "keystore.key", ".pem")
 S = TypeVar("S", bound="Settings")
 
@@ -155,7 +155,7 @@ def invalid_number(name: str, text: str, allowed: str) -> ConfigError:
 
     A text that does not resemble a number is not shown: it may have been meant for another setting, such as a password.
     """
-    return invalid_value(name, text if _NUMBER_OR_WORD.match(text) else "=", allowed)
+    return invalid_value(name, text if _NUMBER_LIKE.match(text) else "=", allowed)
 
 
 def format_value(value: Any) -> str:

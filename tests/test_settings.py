@@ -76,7 +76,6 @@ def test_text_and_plain_values_are_parsed_by_type() -> None:
         ("small", "32768", "a whole number from -32768 to 32767"),
         ("large", "9" * 400, "a whole number from 0 to 9223372036854775807"),
         ("ratio", "1.5", "a number from 0 to 1"),
-        ("ratio", "nan", "a number from 0 to 1"),
         ("codec", "GZIP", "none or gzip"),
         ("mode", "idle", "fast or slow"),
         ("policy", "delete,shred", "compact or delete"),
@@ -86,6 +85,14 @@ def test_an_invalid_value_is_refused_with_the_values_allowed(name: str, value: A
     with pytest.raises(ConfigError) as caught:
         Example.from_properties({name: value})
     assert str(caught.value) == f"{name}: {value!r} is not valid; use {allowed}"
+
+
+@pytest.mark.parametrize("value", ["nan", "hunter", "hunter2", "a=b"])
+def test_a_value_that_is_no_number_is_not_shown(value: str) -> None:
+    """It may be a password after the wrong name."""
+    with pytest.raises(ConfigError) as caught:
+        Example.from_properties({"ratio": value})
+    assert str(caught.value) == "ratio: the value is not valid; use a number from 0 to 1"
 
 
 def test_list_elements_are_stripped_and_duplicates_dropped() -> None:

@@ -65,7 +65,7 @@ ERRORS = [
     (
         "topic list -X request.timeout.ms=soon",
         2,
-        "kcli: request.timeout.ms: 'soon' is not valid; use a whole number from 0 to 2147483647",
+        "kcli: request.timeout.ms: the value is not valid; use a whole number from 0 to 2147483647",
     ),
     (
         "topic list --command-config /nowhere.properties",
@@ -126,7 +126,7 @@ ERRORS = [
         "topic create new -c retention.ms=soon",
         1,
         (
-            "kcli: INVALID_CONFIG: retention.ms: 'soon' is not valid; use a whole number from -1 to "
+            "kcli: INVALID_CONFIG: retention.ms: the value is not valid; use a whole number from -1 to "
             "9223372036854775807 (topic=new)"
         ),
     ),
@@ -394,12 +394,12 @@ ERRORS = [
     (
         "broker run -c node.id=x --port 0",
         2,
-        "kcli: -c node.id: 'x' is not valid; use a whole number from 0 to 2147483647",
+        "kcli: -c node.id: the value is not valid; use a whole number from 0 to 2147483647",
     ),
     (
         "broker run -c num.partitions=x --port 0",
         2,
-        "kcli: -c num.partitions: 'x' is not valid; use a whole number from 1 to 2147483647",
+        "kcli: -c num.partitions: the value is not valid; use a whole number from 1 to 2147483647",
     ),
     ("broker run --topic a:x --port 0", 2, "kcli: --topic: 'a:x' is not valid; use NAME or NAME:PARTITIONS"),
     # spark

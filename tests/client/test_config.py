@@ -65,7 +65,7 @@ def test_choices_ignore_case_and_acks_is_a_number() -> None:
         (
             ClientConfig,
             {"request_timeout_ms": "soon"},
-            f"request.timeout.ms: 'soon' is not valid; use {NUMBER}",
+            f"request.timeout.ms: the value is not valid; use {NUMBER}",
         ),
         (
             ClientConfig,

@@ -20,7 +20,7 @@ from tests.cli.fake import run_kcli
         (("skew", "--topic-partition", "a b:0"), "topic 'a b' is not valid; use letters, digits, '.', '_' and '-'"),
         (("skew", ".."), "topic '..' is not valid"),
         (("skew", "t", "--option", "Strating=1"), "Strating is not an option"),
-        (("skew", "t", "--option", "MINPARTITIONS=none"), "minPartitions: 'none' is not valid; use a whole number"),
+        (("skew", "t", "--option", "MINPARTITIONS=none"), "minPartitions: the value is not valid; use a whole number"),
         (("duplicates", "t", "--summary", "--top", "3"), "--top cannot be combined with --summary"),
         (("compare", "t", "u", "--summary", "--top", "3"), "--top cannot be combined with --summary"),
         (("compare", "t", "u,v"), "topic 'u,v' is not valid; separate topics by spaces: u v"),
