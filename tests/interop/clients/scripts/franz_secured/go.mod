@@ -1,6 +1,6 @@
 module franz_secured
 
-go 1.24
+go 1.24.0
 
 require github.com/twmb/franz-go v1.20.0
 
