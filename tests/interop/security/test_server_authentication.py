@@ -335,7 +335,7 @@ def described(wire: Wire, *users: str) -> list[tuple[str, int, str | None, list[
             row.user,
             row.error_code,
             row.error_message,
-            [(info.mechanism, info.iterations) for info in row.credential_infos],
+            sorted((info.mechanism, info.iterations) for info in row.credential_infos),
         )
         for row in answer.results
     )
