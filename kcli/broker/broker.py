@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from kcli.broker.group.offset_store import OffsetStore
     from kcli.broker.security.acl_store import AclStore
     from kcli.broker.security.allow_all import AnyAuthorizer
-    from kcli.broker.security.connections import ListenerSecurity
     from kcli.broker.security.credentials import Credentials
     from kcli.broker.security.delegation_tokens import DelegationTokens
     from kcli.broker.security.listeners import Endpoint
+    from kcli.broker.security.secured_connections import ListenerSecurity
 
 T = TypeVar("T")
 
@@ -153,7 +153,7 @@ class Broker:
 
     def _security(self, endpoint: Endpoint) -> ListenerSecurity:
         """Make TLS and SASL of a listener. Their imports take longer than the rest of the start."""
-        from kcli.broker.security.connections import ListenerSecurity
+        from kcli.broker.security.secured_connections import ListenerSecurity
 
         return ListenerSecurity(
             endpoint,

@@ -31,7 +31,7 @@ from kcli.protocol.wire import Message, Request
 
 if TYPE_CHECKING:
     from kcli.broker.security.authenticator import Authenticator
-    from kcli.broker.security.connections import ListenerSecurity
+    from kcli.broker.security.secured_connections import ListenerSecurity
 
 Answer = Message | EncodedResponse | Pending[Any] | None
 Handle = Callable[[Request[Any], RequestContext], Answer]

@@ -216,7 +216,7 @@ class _ServerCheck:
         return None
 
     def _secure(self) -> str:
-        from kcli.network.tls import TlsTransport, fetch_certificate
+        from kcli.network.tls_transport import TlsTransport, fetch_certificate
 
         try:
             transport = self._open()

@@ -40,7 +40,7 @@ KAFKA_NAMES = {
     "request.required.acks": "acks",
 }
 
-#: Settings that only librdkafka's names give: `kcli.security.settings` and `kcli.client.login` define them.
+#: Settings that only librdkafka's names give: `kcli.security.security_settings` and `kcli.client.login` define them.
 _OWN_NAMES = """
     sasl.username sasl.password sasl.kerberos.keytab sasl.kerberos.principal sasl.oauthbearer.method
     sasl.oauthbearer.config sasl.oauthbearer.extensions sasl.oauthbearer.grant.type enable.sasl.oauthbearer.unsecure.jwt

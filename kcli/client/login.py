@@ -11,7 +11,7 @@ from typing import Any
 
 from kcli.errors import ConfigError
 from kcli.secret import Secret
-from kcli.security.settings import SecuritySettings
+from kcli.security.security_settings import SecuritySettings
 from kcli.settings import Boolean, Password, String, setting
 from kcli.text import format_alternatives
 

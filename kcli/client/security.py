@@ -85,7 +85,7 @@ class ClientSecurity:
         context = self._context
         if context is None:
             return PlainTransport
-        from kcli.network.tls import TlsTransport
+        from kcli.network.tls_transport import TlsTransport
 
         return lambda sock: TlsTransport(sock, context, server_hostname=host)
 

@@ -11,7 +11,7 @@ from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.client.security import ClientSecurity
 from kcli.errors import ConfigError
-from kcli.network.tls import TlsTransport
+from kcli.network.tls_transport import TlsTransport
 from kcli.network.transport import PlainTransport
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateResponse

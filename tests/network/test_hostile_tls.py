@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from kcli.network.tls import TlsTransport
+from kcli.network.tls_transport import TlsTransport
 from kcli.network.transport import TransportFactory
 from tests.certificates import Certificates
 from tests.needs import skip_or_fail
 from tests.network.harness import SocketPeer
-from tests.network.test_tls import TlsHarness
+from tests.network.test_tls_transport import TlsHarness
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from kcli.network.tls_errors import refused_certificate, tls_error
 from tests.certificates import EXPIRED_ON, Certificates
 from tests.network.harness import SocketPeer
-from tests.network.test_tls import TlsHarness, echo
+from tests.network.test_tls_transport import TlsHarness, echo
 
 MISSING_CERTIFICATE = "the broker requires a client certificate that it trusts; set ssl.keystore.location"
 

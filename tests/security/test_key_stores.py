@@ -14,7 +14,7 @@ import pytest
 
 from kcli.errors import ConfigError
 from kcli.security.key_stores import KeyMaterial, jks, load_key_store, load_trust_store
-from kcli.security.settings import SecuritySettings
+from kcli.security.security_settings import SecuritySettings
 from tests.certificates import PASSWORD, Certificates
 
 STORES = Path(__file__).parent / "stores"

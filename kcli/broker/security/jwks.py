@@ -179,7 +179,7 @@ class KeySet:
     def _tls(self) -> SSLContext:
         """The context of options `ssl.*` of the login module, as in Kafka; by default the system's certificates."""
         if self._context is None:
-            from kcli.security.settings import SecuritySettings
+            from kcli.security.security_settings import SecuritySettings
             from kcli.security.tls import client_context
 
             own = {name: value for name, value in self._options.items() if name.startswith("ssl.")}

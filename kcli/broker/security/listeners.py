@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kcli.errors import ConfigError
-from kcli.security.settings import PROTOCOLS, SecuritySettings
+from kcli.security.security_settings import PROTOCOLS, SecuritySettings
 from kcli.settings import Boolean, Int, List, Long, String, invalid_value, setting
 from kcli.text import closest_name, format_alternatives
 

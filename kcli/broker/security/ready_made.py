@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kcli.errors import ConfigError
 from kcli.security.jaas import format_jaas
-from kcli.security.settings import PROTOCOLS
+from kcli.security.security_settings import PROTOCOLS
 from kcli.text import format_alternatives
 
 CLIENTS = ("kcli", "java", "librdkafka")

@@ -28,13 +28,13 @@ from kcli.client.oauth.endpoint import (
     basic_authorization,
     token_with_own_expiry,
 )
-from kcli.client.oauth.source import Retrieve, Token, TokenSource, TokenUnavailable
+from kcli.client.oauth.token_source import Retrieve, Token, TokenSource, TokenUnavailable
 from kcli.clock import Clock, SystemClock
 from kcli.errors import ConfigError
 from kcli.secret import Secret
 from kcli.security import jwt
 from kcli.security.jaas import parse_jaas
-from kcli.security.settings import SecuritySettings
+from kcli.security.security_settings import SecuritySettings
 
 __all__ = ["Token", "TokenSource", "TokenUnavailable", "token_source"]
 

@@ -11,7 +11,7 @@ from kcli.clock import Clock
 from kcli.errors import ConfigError
 from kcli.secret import Secret
 from kcli.security import jwt
-from kcli.security.settings import SecuritySettings
+from kcli.security.security_settings import SecuritySettings
 
 _PREFIX = "sasl.oauthbearer.assertion"
 _MAX_FILE_BYTES = 1 << 20

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, urlencode
 
-from kcli.client.oauth.source import Token, TokenUnavailable
+from kcli.client.oauth.token_source import Token, TokenUnavailable
 from kcli.clock import Clock
 from kcli.errors import AuthenticationError, ConfigError
 from kcli.secret import Secret
 from kcli.security import jwt
 from kcli.security.http_request import HttpAnswer, HttpError, address_of, parse_url, send_request
-from kcli.security.settings import SecuritySettings
+from kcli.security.security_settings import SecuritySettings
 
 if TYPE_CHECKING:
     from ssl import SSLContext

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from kcli.errors import ConfigError
 from kcli.secret import Secret
 from kcli.security.key_stores import pem
-from kcli.security.settings import SecuritySettings
+from kcli.security.security_settings import SecuritySettings
 
 # The properties of Java with a PEM text, and of librdkafka with a file.
 _KEY = "ssl.keystore.key", "ssl.key.location"

@@ -27,7 +27,7 @@ from kcli.errors import ConfigError
 from kcli.secret import Secret
 from kcli.security.jaas import JaasEntry, parse_jaas
 from kcli.security.sasl.exchange import ClientExchange, ClientMechanism, Identity, ServerExchange
-from kcli.security.settings import SecuritySettings
+from kcli.security.security_settings import SecuritySettings
 
 __all__ = ["ClientExchange", "ClientMechanism", "Identity", "ServerExchange", "client_mechanism"]
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kcli.errors import AuthenticationError, ConfigError
 from kcli.security.jaas import NAME, JaasEntry
 from kcli.security.sasl.exchange import ClientExchange
-from kcli.security.settings import SecuritySettings
+from kcli.security.security_settings import SecuritySettings
 
 MECHANISM = "GSSAPI"
 _LIBRARIES = ("libgssapi_krb5.so.2", "libgssapi_krb5.dylib")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcli.client.config import ClientConfig, ConsumerConfig, ProducerConfig
-from kcli.security.settings import SecuritySettings
+from kcli.security.security_settings import SecuritySettings
 from kcli.settings import format_value
 from tests.java_driver import compiled
 

@@ -5,7 +5,7 @@ import pytest
 from kcli.errors import ConfigError
 from kcli.secret import Secret
 from kcli.security.sasl import client_mechanism
-from kcli.security.settings import SecuritySettings
+from kcli.security.security_settings import SecuritySettings
 
 JAAS = 'M required username="u" password="swordfish";'
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kcli.network.file_slice import FileSlice
-from kcli.network.tls import TlsTransport
+from kcli.network.tls_transport import TlsTransport
 from kcli.network.transport import TransportFactory
-from kcli.security.settings import SecuritySettings
+from kcli.security.security_settings import SecuritySettings
 from kcli.security.tls import client_context, server_context
 from tests.certificates import Certificates
 from tests.network.harness import BytesFile, SocketHarness, SocketPeer

@@ -68,7 +68,7 @@ class ListenerSecurity:
         """Return the transport of an accepted socket."""
         if self._context is None:
             return PlainTransport(sock)
-        from kcli.network.tls import TlsTransport
+        from kcli.network.tls_transport import TlsTransport
 
         return TlsTransport(sock, self._context, server_side=True)
 

@@ -10,7 +10,7 @@ from kcli.client.backoff import Backoff, uniform
 from kcli.clock import Clock, SystemClock
 from kcli.errors import AuthenticationError, KcliError
 from kcli.secret import Secret
-from kcli.security.settings import SecuritySettings
+from kcli.security.security_settings import SecuritySettings
 
 #: The pause after a failed renewal, while the token is still valid: that of Java's ExpiringCredentialRefreshingLogin.
 RENEWAL_PAUSE_MS = 10_000
