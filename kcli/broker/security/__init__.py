@@ -1,7 +1,7 @@
 """Security of the broker: listeners, authentication of connections, credentials, and authorization.
 
 - `listeners`: the listeners of `listeners` and `advertised.listeners`, with the properties of each one.
-- `connections.ListenerSecurity`: TLS and SASL of one listener; made at the start, unless it is PLAINTEXT.
+- `secured_connections.ListenerSecurity`: TLS and SASL of one listener; made at the start, unless it is PLAINTEXT.
 - `authenticator.Authenticator`: the SASL state machine of one connection. Pure: frames in, decisions out.
 - `credentials.Credentials`: SCRAM users. `delegation_tokens.DelegationTokens`: tokens (KIP-48). Both are in the data
   directory, in one file each.
