@@ -6,6 +6,7 @@ imports the error codes only. Source: KafkaApis of 4.3, and KIP-11; READ, WRITE,
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,32 +93,30 @@ NAMES = ("topic", "topics", "group", "transactional_id", "resource")
 #: Of a client without TLS and SASL.
 ANONYMOUS = "User:ANONYMOUS"
 
-_principals: dict[int, str | None] = {}
+_thread = threading.local()
 
 
-def opened(client: object, principal: str | None) -> None:
-    """Remember the principal of an open client, `ANONYMOUS` without TLS and SASL; None: only the brokers know it.
+def acting_as(principal: str | None) -> None:
+    """Set the principal of the client that this thread uses: `ANONYMOUS` without TLS and SASL; None: not known to it.
 
-    An error does not know its client, so that it names the principal only if all open clients have the same one.
+    An error does not know its client, so the sentences of a thread name the principal of its last one.
     """
-    _principals[id(client)] = principal
+    _thread.principal = principal
 
 
-def closed(client: object) -> None:
-    """Forget the principal of a client."""
-    _principals.pop(id(client), None)
+def _principal() -> str | None:
+    return getattr(_thread, "principal", ANONYMOUS)
 
 
 def is_secured() -> bool:
-    """Return whether all open clients use TLS or SASL, so that their brokers may have an authorizer."""
-    return bool(_principals) and ANONYMOUS not in _principals.values()
+    """Return whether the client of this thread uses TLS or SASL, so that its brokers may have an authorizer."""
+    return _principal() != ANONYMOUS
 
 
 def for_principal() -> str:
-    """Return " for User:x" if all open clients have this principal by SASL, else nothing."""
-    names = set(_principals.values())
-    name = names.pop() if len(names) == 1 else None
-    return f" for {name}" if name not in (None, ANONYMOUS) else ""
+    """Return " for User:x" for the principal of this thread's client, nothing if only the brokers know it."""
+    principal = _principal()
+    return f" for {principal}" if principal not in (None, ANONYMOUS) else ""
 
 
 def denial(code: ErrorCode, api: str, evidence: Mapping[str, Any]) -> str | None:

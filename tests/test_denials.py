@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,8 +18,10 @@ E = ErrorCode
 
 
 @pytest.fixture(autouse=True)
-def no_other_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(denials, "_principals", {})
+def no_client_yet() -> Iterator[None]:
+    denials.acting_as(denials.ANONYMOUS)
+    yield
+    denials.acting_as(denials.ANONYMOUS)
 
 
 @pytest.mark.parametrize(
@@ -73,21 +77,21 @@ def sentence() -> str:
     return BrokerError(E.GROUP_AUTHORIZATION_FAILED, api="JoinGroup", group="billing").detail
 
 
-def test_the_principal_is_named_while_it_is_the_only_one() -> None:
-    first, second = object(), object()
-    denials.opened(first, "User:x")
+def test_the_principal_is_that_of_the_last_client_of_the_thread() -> None:
+    denials.acting_as("User:x")
     assert sentence() == "group billing: READ on the group is denied for User:x"
-    denials.opened(second, "User:y")
-    assert sentence() == "group billing: READ on the group is denied"
-    denials.closed(second)
-    assert sentence() == "group billing: READ on the group is denied for User:x"
-    denials.closed(first)
-    assert sentence() == "group billing: READ on the group is denied"
+    said: list[str] = []
+    other = threading.Thread(target=lambda: said.append(sentence()))
+    other.start()
+    other.join(10)
+    assert said == ["group billing: READ on the group is denied"]
+    denials.acting_as("User:y")
+    assert sentence() == "group billing: READ on the group is denied for User:y"
 
 
 @pytest.mark.parametrize("principal", [None, denials.ANONYMOUS])
 def test_a_principal_without_a_user_name_is_left_out(principal: str | None) -> None:
-    denials.opened(object(), principal)
+    denials.acting_as(principal)
     assert sentence() == "group billing: READ on the group is denied"
 
 
@@ -96,10 +100,7 @@ def test_an_absent_topic_may_be_forbidden_on_a_secured_connection() -> None:
         return BrokerError(E.UNKNOWN_TOPIC_OR_PARTITION, "there is no topic t", request="Metadata").detail
 
     assert absent() == "there is no topic t"
-    client = object()
-    denials.opened(client, denials.ANONYMOUS)
-    assert absent() == "there is no topic t"
-    denials.opened(client, "User:x")
+    denials.acting_as("User:x")
     assert absent() == "there is no topic t, or DESCRIBE on it is denied for User:x"
 
 

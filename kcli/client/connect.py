@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kcli import denials
 from kcli.client.backoff import Backoff, uniform
 from kcli.client.config import ClientConfig, parse_bootstrap
 from kcli.client.connections import Resolve, resolve
@@ -13,6 +12,7 @@ from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.metadata import Metadata
 from kcli.client.network_client import NetworkClient
 from kcli.clock import Clock, SystemClock
+from kcli.denials import ANONYMOUS
 
 if TYPE_CHECKING:
     from kcli.network.selector import SelectorLike
@@ -60,6 +60,5 @@ def connect(
         uniform=uniform,
         security=security,
     )
-    client = ConsumerNetworkClient(network, metadata, config, clock, retry_backoff)
-    denials.opened(client, denials.ANONYMOUS if security is None else security.principal)
-    return client
+    principal = ANONYMOUS if security is None else security.principal
+    return ConsumerNetworkClient(network, metadata, config, clock, retry_backoff, principal=principal)

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from kcli import denials
 from kcli.client.api_versions import Versions
 from kcli.client.backoff import Backoff
 from kcli.client.config import ClientConfig
@@ -27,6 +26,7 @@ from kcli.client.network_client import Completion, NetworkClient
 from kcli.client.poll_permit import FairLock, PollPermit
 from kcli.client.request_future import RequestFuture
 from kcli.clock import Clock
+from kcli.denials import ANONYMOUS, acting_as
 from kcli.error_codes import ErrorCode
 from kcli.errors import DisconnectedError, KcliError, Refused, TimeoutExpired, WakeupError
 from kcli.protocol.registry import READING
@@ -49,7 +49,10 @@ class ConsumerNetworkClient:
         config: ClientConfig,
         clock: Clock,
         retry_backoff: Backoff,
+        *,
+        principal: str | None = ANONYMOUS,
     ) -> None:
+        """`principal` is that of the connections, for the sentences of refusals; None: only the brokers know it."""
         self.metadata = metadata
         #: The counts of requests and connections, which consumers and producers complete.
         self.metrics = network.metrics
@@ -59,6 +62,7 @@ class ConsumerNetworkClient:
         self.config = config
         self.clock = clock
         self._network = network
+        self._principal = principal
         self._unsent = UnsentRequests()
         self._completions: deque[Completion] = deque()
         self._lock = FairLock(network.wakeup)
@@ -121,6 +125,7 @@ class ConsumerNetworkClient:
 
     def _poll(self, until: RequestFuture[Any] | None, timeout_ms: float, before: tuple[int, int]) -> bool:
         """Poll; without `until` return True at once if something has changed since `before`."""
+        acting_as(self._principal)
         clock, deadline_ms = self.clock, self.clock.now_ms() + timeout_ms
 
         def is_over() -> bool:
@@ -160,6 +165,7 @@ class ConsumerNetworkClient:
         No other future is completed here: the others wait for the polling thread, and so does `wakeup`. Return False if
         another thread polls or wants to: this thread has nothing to do then, and must pause before it tries again.
         """
+        acting_as(self._principal)
         if not self._permit.acquire_if_free():
             return False
         try:
@@ -321,7 +327,6 @@ class ConsumerNetworkClient:
             if not self._closed:
                 self._closed, self._woken = True, False
                 self._network.close()
-                denials.closed(self)
         if not was_closed and self.on_close is not None:
             self.on_close()
 

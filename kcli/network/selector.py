@@ -306,6 +306,7 @@ class Selector:
                     self._poller.watch(channel)
                     return
                 self.connected.append(id)
+                events = 0  # read from the next poll on, so that a refusal after the handshake comes after `connected`
             writable = try_write or events & transport.write_needs
             if events & transport.read_needs and channel.may_read and id not in self._received_from:
                 frame = channel.read()

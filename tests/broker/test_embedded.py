@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,17 @@ from kcli.broker.broker import Broker
 from kcli.broker.embedded import EmbeddedBroker
 from kcli.errors import BrokerError, ConfigError, KcliError
 
-
-def loops() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "kcli-broker"]
+Loops = Callable[[], list[threading.Thread]]
 
 
-def test_address_is_known_after_the_first_start() -> None:
+@pytest.fixture
+def loops() -> Loops:
+    """The loop threads of brokers that the test started; fixtures of the session have brokers, too."""
+    before = set(threading.enumerate())
+    return lambda: [it for it in threading.enumerate() if it.name == "kcli-broker" and it not in before]
+
+
+def test_address_is_known_after_the_first_start(loops: Loops) -> None:
     broker = EmbeddedBroker()
     with pytest.raises(ValueError, match="no address before its first start"):
         _ = broker.address
@@ -65,7 +71,7 @@ def test_invalid_calls_raise_the_errors_of_a_client() -> None:
             broker.intercept("Prodouce", lambda request, context: None)
 
 
-def test_misspelt_setting_raises_and_removes_the_directory() -> None:
+def test_misspelt_setting_raises_and_removes_the_directory(loops: Loops) -> None:
     broker = EmbeddedBroker(num_partitoins=3)
     with pytest.raises(ConfigError, match=r"num\.partitions"), broker:
         pass
@@ -81,7 +87,7 @@ def test_second_broker_on_a_directory_fails(tmp_path: Path) -> None:
         first.create_topic("still-works")
 
 
-def test_failure_of_the_loop_is_raised_by_close() -> None:
+def test_failure_of_the_loop_is_raised_by_close(loops: Loops) -> None:
     broker = EmbeddedBroker()
     broker.start()
 
