@@ -7,7 +7,8 @@ a sentence with the cause and the cure, without the address of the broker.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import re
+from collections.abc import Generator, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ def authenticate(
             raise AuthenticationError(f"SASL {mechanism.name}: the broker's answer is malformed") from None
         response: SaslAuthenticateResponse = yield SaslAuthenticateRequest(auth_bytes=message), version
         if response.error_code:
-            refusal = _refused_credentials(mechanism.name, response)
+            refusal = _refused_credentials(mechanism.name, response, _secrets(mechanism.name, message))
             with suppress(StopIteration):
                 exchange.throw(refusal)  # a mechanism may know more
             raise refusal
@@ -89,8 +90,17 @@ def _refused_mechanism(name: str, protocol: str, response: SaslHandshakeResponse
     return AuthenticationError(f"SASL {name}: the broker refused SaslHandshake: {_text(response.error_code)}")
 
 
-def _refused_credentials(name: str, response: SaslAuthenticateResponse) -> AuthenticationError:
-    code, told = response.error_code, one_line(response.error_message or "")
+def _secrets(name: str, message: bytes) -> list[str]:
+    """Return the secrets that a message of the client has in plain: a broker may repeat them in its refusal."""
+    text = message.decode("utf-8", "replace")
+    if name == "PLAIN":
+        return text.split("\0")[2:]
+    return re.findall(r"Bearer ([\x21-\x7e]+)", text) if name == "OAUTHBEARER" else []
+
+
+def _refused_credentials(name: str, response: SaslAuthenticateResponse, secrets: Iterable[str]) -> AuthenticationError:
+    code, text = response.error_code, response.error_message or ""
+    told = "" if any(secret in text for secret in secrets if secret) else one_line(text)
     if code != ErrorCode.SASL_AUTHENTICATION_FAILED:
         return AuthenticationError(f"SASL {name}: {_text(code)}{f': {told}' if told else ''}")
     problem = f"SASL {name}: {told or ErrorCode.of(code).text}"

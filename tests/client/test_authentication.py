@@ -196,6 +196,22 @@ def test_the_refusals_name_cause_and_cure() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "message", "secret"),
+    [
+        ("PLAIN", b"\0alice\0marked-secret", "marked-secret"),
+        ("OAUTHBEARER", b"n,,\x01auth=Bearer marked.to-ken\x01\x01", "marked.to-ken"),
+    ],
+)
+def test_a_secret_that_the_broker_repeats_is_not_shown(name: str, message: bytes, secret: str) -> None:
+    mechanism = Scripted(message)
+    mechanism.name = name
+    refused = SaslAuthenticateResponse(error_code=58, error_message=f"no: {message.decode()}")
+    error = error_of(authenticate(mechanism, "a", ALL), SaslHandshakeResponse(), refused)
+    assert error.startswith(f"SASL {name}: the broker refused the credentials; check")
+    assert secret not in error
+
+
 def test_a_broker_that_never_ends_the_exchange_or_sends_too_much_is_refused() -> None:
     def endless() -> Generator[bytes, bytes, None]:
         while True:
