@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from kcli.cli.environment import Environment
     from kcli.cli.profile.profile_file import Profile
 
+_MAX_OUTPUT_BYTES = 1 << 20
+
 
 def report_change(env: Environment, profile: Profile, servers: str, change: str, *, applies: bool = True) -> None:
     """Report profile and cluster before a change, in the colour of the profile; without a colour report nothing.
@@ -56,13 +58,26 @@ def _output(where: str, command: tuple[str, ...]) -> str:
     import subprocess
 
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as program:
+            assert program.stdout is not None
+            try:
+                output = program.stdout.read(_MAX_OUTPUT_BYTES + 1)
+            except BaseException:  # Ctrl-C
+                program.kill()
+                raise
+            if len(output) > _MAX_OUTPUT_BYTES:
+                program.kill()
+                raise ConfigError(
+                    f"{where}: {command[0]!r} printed more than {_MAX_OUTPUT_BYTES} bytes; it must print the password"
+                )
     except OSError as error:
         raise ConfigError(f"{where}: cannot run {command[0]!r}: {error.strerror}") from None
-    if done.returncode:
-        raise ConfigError(f"{where}: {command[0]!r} failed with status {done.returncode}")
+    if program.returncode < 0:
+        raise ConfigError(f"{where}: {command[0]!r} was ended by signal {-program.returncode}")
+    if program.returncode:
+        raise ConfigError(f"{where}: {command[0]!r} failed with status {program.returncode}")
     try:
-        password = done.stdout.decode().partition("\n")[0].rstrip("\r")
+        password = output.decode().partition("\n")[0].rstrip("\r")
     except UnicodeDecodeError:
         raise ConfigError(f"{where}: {command[0]!r} does not print UTF-8 text") from None
     if not password:

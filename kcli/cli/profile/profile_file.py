@@ -85,7 +85,7 @@ def read_file(path: str) -> ProfileFile:
     """Read and check the file; without a file there are no profiles. `ConfigError` names the line or the key."""
     try:
         with open(path, "rb") as file:
-            text = file.read().decode()
+            text = file.read().decode("utf-8-sig")
     except FileNotFoundError:
         return ProfileFile(path, {})
     except (OSError, UnicodeDecodeError) as error:
@@ -102,6 +102,8 @@ def parse(text: str, path: str) -> ProfileFile:
         document = _toml().loads(text)
     except ValueError as error:
         raise ConfigError(f"{path} is not valid TOML: {str(error)[:200]}") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is not valid TOML: its values are nested too deeply") from None
     _check_keys(path, document, _TOP_LEVEL)
     current = document.get("current")
     if current is not None and not isinstance(current, str):
@@ -230,7 +232,7 @@ def with_current(text: str, path: str, name: str | None) -> str:
 def choose_current(path: str, name: str | None) -> None:
     """Write the name of the current profile into the file, which keeps its permissions. `ConfigError`, `OSError`."""
     path = os.path.realpath(path)
-    with open(path, encoding="utf-8", newline="") as file:
+    with open(path, encoding="utf-8-sig", newline="") as file:
         text = file.read()
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
     changed = with_current(text, path, name)

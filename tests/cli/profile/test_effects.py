@@ -8,6 +8,7 @@ import pytest
 
 from kcli.cli.profile.effects import add_password
 from kcli.cli.profile.profile_file import Profile
+from kcli.errors import ConfigError
 
 PRINTING = (sys.executable, "-c", r"print('se cret\nmore')")
 
@@ -32,3 +33,16 @@ def test_the_first_line_is_the_password_of_the_mechanism(properties: dict[str, s
 def test_the_profile_can_name_the_property() -> None:
     profile = Profile("a", {}, password_command=PRINTING, password_property="ssl.key.password")
     assert add_password(profile, {"security.protocol": "SASL_SSL"})["ssl.key.password"] == "se cret"
+
+
+def test_a_program_that_never_stops_printing_is_ended() -> None:
+    endless = (sys.executable, "-c", "while True: print('marked' * 1000)")
+    with pytest.raises(ConfigError, match="printed more than 1048576 bytes") as caught:
+        add_password(Profile("a", {}, password_command=endless), {})
+    assert "marked" not in str(caught.value)
+
+
+def test_a_program_that_a_signal_ends_is_an_error() -> None:
+    killed = (sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
+    with pytest.raises(ConfigError, match="was ended by signal 9"):
+        add_password(Profile("a", {}, password_command=killed), {})

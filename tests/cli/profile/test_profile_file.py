@@ -104,6 +104,19 @@ def test_an_unknown_profile_is_reported_with_a_similar_one() -> None:
         ProfileFile(PATH, {}).profile("zzz", "--profile")
 
 
+def test_deeply_nested_values_are_an_error() -> None:
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        parse(f"x = {'[' * 5000}", PATH)
+
+
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b'\xef\xbb\xbfcurrent = "a"\r\n[profile.a]\r\n[profile.b]\r\n')
+    assert read_file(str(path)).current == "a"
+    choose_current(str(path), "b")
+    assert read_file(str(path)).current == "b"
+
+
 def test_without_a_file_there_are_no_profiles(tmp_path: Path) -> None:
     path = str(tmp_path / "config.toml")
     assert read_file(path) == ProfileFile(path, {})
