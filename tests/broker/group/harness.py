@@ -86,6 +86,7 @@ class Recorder:
         self._names: dict[str, str] = {}
         self._run = f"{time.time_ns():x}"
         self.responses: list[Any] = []
+        self._forgotten = 0
 
     def connect(self, client_id: str | None = "tester") -> Connection:
         return _RecordedConnection(self._harness.connect(client_id), self)
@@ -103,6 +104,12 @@ class Recorder:
                 error_code=response.error_code, groups=[g for g in response.groups if self._run in g.group_id]
             )
         self.responses.append((type(response).__name__, self._normalized(response)))
+
+    def forget_last(self) -> int:
+        """Forget the last response, because it was too early; return how many were forgotten."""
+        self.responses.pop()
+        self._forgotten += 1
+        return self._forgotten
 
     def _normalized(self, value: Any) -> Any:
         if isinstance(value, str):
