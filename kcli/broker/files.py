@@ -125,10 +125,10 @@ class Files(Protocol):
 
     def read_bytes(self, path: str) -> bytes: ...
 
-    def write_atomically(self, path: str, data: bytes) -> None:
+    def write_atomically(self, path: str, data: bytes, *, private: bool = False) -> None:
         """Replace the contents of a file; after a crash it has the old or the new contents, never a part.
 
-        After an error, except EIO, it has the old contents.
+        After an error, except EIO, it has the old contents. Only its owner can read a `private` file.
         """
 
     def sync_dir(self, path: str) -> None:
@@ -253,8 +253,8 @@ class DiskFiles:
         with retry_without(self.release, lambda: open(path, "rb")) as file:
             return file.read()
 
-    def write_atomically(self, path: str, data: bytes) -> None:
-        retry_without(self.release, lambda: _write_atomically(path, data))
+    def write_atomically(self, path: str, data: bytes, *, private: bool = False) -> None:
+        retry_without(self.release, lambda: _write_atomically(path, data, 0o600 if private else 0o666))
 
     def sync_dir(self, path: str) -> None:
         retry_without(self.release, lambda: _sync_dir(path))
@@ -263,11 +263,11 @@ class DiskFiles:
         return _DiskLock.take(path)
 
 
-def _write_atomically(path: str, data: bytes) -> None:
+def _write_atomically(path: str, data: bytes, mode: int) -> None:
     temporary, directory = path + TEMPORARY_SUFFIX, os.path.dirname(path)
     with _descriptor(directory, os.O_RDONLY) as directory_fd:
         try:
-            with open(temporary, "wb") as file:
+            with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

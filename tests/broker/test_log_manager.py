@@ -342,10 +342,10 @@ class FailingFiles(DiskFiles):
     broken = False
     code = errno.EIO
 
-    def write_atomically(self, path: str, data: bytes) -> None:
+    def write_atomically(self, path: str, data: bytes, *, private: bool = False) -> None:
         if self.broken:
             raise OSError(self.code, os.strerror(self.code), path)
-        super().write_atomically(path, data)
+        super().write_atomically(path, data, private=private)
 
 
 def test_disk_error_takes_the_directory_offline_without_the_marker(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import stat
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kcli.broker.config import BrokerConfig
+from kcli.broker.files import DiskFiles
 from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.memory_files import MemoryFiles
 from kcli.broker.request_context import RequestContext
@@ -17,6 +20,7 @@ from kcli.broker.security.allow_all import AllowAll
 from kcli.broker.security.authorizer import Authorizer
 from kcli.broker.security.credentials import Credentials
 from kcli.broker.security.delegation_tokens import DelegationToken, DelegationTokens
+from kcli.broker.security.stored_document import StoredDocument
 from kcli.clock import ManualClock
 from kcli.errors import ConfigError
 from kcli.protocol.codec import decode, encode
@@ -207,6 +211,16 @@ def test_no_password_is_in_the_data_directory() -> None:
     assert b"alice" in stored
 
 
+def test_only_the_owner_can_read_the_file_of_the_credentials(tmp_path: Path) -> None:
+    """With the keys of a user, a thief can act as the broker towards that user."""
+    document = StoredDocument(DiskFiles(), str(tmp_path / "credentials.json"), "credentials", lambda reason: None)
+    for _ in range(2):
+        document.save({"scram": {}})
+        assert [(it.name, stat.S_IMODE(it.stat().st_mode)) for it in tmp_path.iterdir()] == [
+            ("credentials.json", 0o600)
+        ]
+
+
 def test_known_passwords_are_kept_and_other_ones_replaced() -> None:
     broker = Users()
     for password in ("one", "one", "two"):
@@ -228,7 +242,7 @@ def test_full_disk_refuses_a_change_as_a_whole(monkeypatch: pytest.MonkeyPatch) 
     broker = Users()
     broker.alter(upsertion())
 
-    def full(path: str, data: bytes) -> None:
+    def full(path: str, data: bytes, *, private: bool = False) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(broker.files, "write_atomically", full)
