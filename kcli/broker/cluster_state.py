@@ -83,7 +83,7 @@ class ClusterState:
         return self.dynamic.settings
 
     def address(self, listener: str) -> tuple[str, int]:
-        """Return the host and port for clients of a listener; of the first listener if there is no such one."""
+        """Return the host and port for clients of a listener; an unknown name means the first listener."""
         return self.advertised.get(listener) or next(iter(self.advertised.values()))
 
     def log_config(self, name: str) -> LogConfig:

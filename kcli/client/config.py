@@ -453,7 +453,7 @@ def is_secret_property(name: str) -> bool:
 
 
 def may_be_shown(name: str, text: str) -> bool:
-    """Return whether the value of a property may be printed: it is no secret, and it is valid.
+    """Return True if a value may be printed: the property is not secret, and the value is valid.
 
     The value of an unknown property, or one that is not valid, may be a password that was meant for another property.
     """

@@ -10,10 +10,9 @@ import json
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from kcli.broker.files import is_exhausted
 from kcli.broker.security.authorizer import AclBinding
-from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError
+from kcli.broker.security.stored_document import VERSION, StoredDocument
+from kcli.errors import ConfigError
 from kcli.protocol.acls import AclOperation, AclPermissionType, PatternType, ResourceType
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from kcli.broker.security.authorizer import AclFilter, Authorizer
 
 FILE_NAME = "kcli-acls.json"
-_VERSION = 1
 
 
 class AclStore:
@@ -32,7 +30,7 @@ class AclStore:
         self._files = files
         self._path = f"{data_dir}/{FILE_NAME}"
         self._authorizer = authorizer
-        self._fail = fail
+        self._document = StoredDocument(files, self._path, "ACLs", fail)
         authorizer.replace(self._load())
 
     def __repr__(self) -> str:
@@ -58,14 +56,7 @@ class AclStore:
         changed = tuple(dict.fromkeys(bindings))
         if changed == self.bindings:
             return
-        document = {"version": _VERSION, "acls": [_row(binding) for binding in changed]}
-        try:
-            self._files.write_atomically(self._path, json.dumps(document, indent=1).encode())
-        except OSError as error:
-            reason = f"{error.strerror or error} while changing the ACLs in {self._path}"
-            if not is_exhausted(error):
-                self._fail(reason)
-            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, reason) from error
+        self._document.save({"acls": [_row(binding) for binding in changed]})
         self._authorizer.replace(changed)
 
     def _load(self) -> list[AclBinding]:
@@ -73,8 +64,8 @@ class AclStore:
             return []
         try:
             document = json.loads(self._files.read_bytes(self._path))
-            if document["version"] != _VERSION:
-                raise ValueError(f"version {document['version']} is not {_VERSION}")
+            if document["version"] != VERSION:
+                raise ValueError(f"version {document['version']} is not {VERSION}")
             return [_binding(row) for row in document["acls"]]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(

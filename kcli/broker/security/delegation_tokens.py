@@ -102,7 +102,7 @@ class DelegationTokens:
         return hmac.digest(key.reveal().encode(), token.id.encode(), "sha512")
 
     def credential(self, mechanism: str, id: str, now_ms: int) -> ScramCredential | None:
-        """Return the verifier of a token; None if there is no such token, or if it has expired."""
+        """Return the verifier of a token; None for an unknown or expired token."""
         token = self._tokens.get(id)
         if token is None or token.expires_ms < now_ms or self._config.delegation_token_secret_key is None:
             return None

@@ -1,4 +1,4 @@
-"""A JSON document in the data directory that is replaced as a whole, for credentials and delegation tokens.
+"""A JSON document in the data directory that is replaced as a whole, for credentials, delegation tokens and ACLs.
 
 Apache Kafka keeps these in its metadata log.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kcli.broker.files import Files
 
 T = TypeVar("T")
-_VERSION = 1
+VERSION = 1
 
 
 class StoredDocument:
@@ -34,12 +34,12 @@ class StoredDocument:
         return f"<StoredDocument {self._path}>"
 
     def load(self, read: Callable[[Any], T], default: T) -> T:
-        """Return `read(document)`, or the default if there is no file. ConfigError if the file is damaged."""
+        """Return `read(document)`; without a file, the default. ConfigError for a damaged file."""
         if not self._files.exists(self._path):
             return default
         try:
             document = json.loads(self._files.read_bytes(self._path))
-            if document["version"] == _VERSION:
+            if document["version"] == VERSION:
                 return read(document)
         except (ValueError, KeyError, TypeError, AttributeError):
             pass
@@ -48,7 +48,7 @@ class StoredDocument:
     def save(self, document: dict[str, Any]) -> None:
         """Replace the file. BrokerError KAFKA_STORAGE_ERROR if that fails; then undo the change."""
         try:
-            data = json.dumps({"version": _VERSION, **document}, indent=1).encode()
+            data = json.dumps({"version": VERSION, **document}, indent=1).encode()
             self._files.write_atomically(self._path, data, private=True)
         except OSError as error:
             reason = f"{error.strerror or error} while changing the {self._noun} in {self._path}"
