@@ -29,7 +29,9 @@ _HOME = {
     "KcliError": "kcli.errors",
     "NotFound": "kcli.errors",
     "Refused": "kcli.errors",
+    "OutcomeUnknown": "kcli.errors",
     "TimeoutExpired": "kcli.errors",
+    "TransactionFailed": "kcli.errors",
     "WakeupError": "kcli.errors",
 }
 __all__ = ["__version__", *_HOME]

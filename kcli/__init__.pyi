@@ -5,8 +5,10 @@ from kcli.errors import BrokerError as BrokerError
 from kcli.errors import ConfigError as ConfigError
 from kcli.errors import KcliError as KcliError
 from kcli.errors import NotFound as NotFound
+from kcli.errors import OutcomeUnknown as OutcomeUnknown
 from kcli.errors import Refused as Refused
 from kcli.errors import TimeoutExpired as TimeoutExpired
+from kcli.errors import TransactionFailed as TransactionFailed
 from kcli.errors import WakeupError as WakeupError
 from kcli.producer.producer import Producer as Producer
 from kcli.structs import OffsetAndMetadata as OffsetAndMetadata

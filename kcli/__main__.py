@@ -1,5 +1,6 @@
 """The entry point. Answers `kcli --version` itself, before anything else is imported."""
 
+import os
 import sys
 
 
@@ -13,14 +14,22 @@ def main() -> int:
         from kcli import __version__
 
         return _print_line(f"kcli {__version__}")
-    import gc
-    import os
-
-    gc.set_threshold(50_000)  # importing makes many objects and no garbage
     try:
-        from kcli.cli.app import run_process
+        import gc
 
-        status = run_process(sys.argv[1:])
+        gc.set_threshold(100_000)  # importing makes many objects and no garbage
+        if "OPENBLAS_NUM_THREADS" not in os.environ:
+            # numpy's import starts a thread per core for products of matrices, which nothing here needs. `putenv`
+            # leaves os.environ as it is, so that a process with a copy of it (Spark's) does not get the variable.
+            os.putenv("OPENBLAS_NUM_THREADS", "1")
+        if sys.argv[1:2] == ["__complete"] and len(sys.argv) == 3:  # a TAB in a shell
+            from kcli.cli.completion.answer import main as answer
+
+            status = answer(sys.argv[2])
+        else:
+            from kcli.cli.app import run_process
+
+            status = run_process(sys.argv[1:])
     except KeyboardInterrupt:  # while still importing, or already ending
         status = 130
     if os.environ.get("KCLI_DEBUG") != "1":
@@ -37,8 +46,6 @@ def _print_line(line: str) -> int:
     try:
         print(line, flush=True)
     except OSError as error:
-        import os
-
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains once more when it ends
         if not isinstance(error, BrokenPipeError):
             print(f"kcli: standard output: {error.strerror}", file=sys.stderr)

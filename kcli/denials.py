@@ -36,8 +36,10 @@ _TOPIC = {
     "Produce": "WRITE",
     "ShareGroupDescribe": "DESCRIBE",
     "StreamsGroupDescribe": "DESCRIBE",
+    "TxnOffsetCommit": "READ",
 }
 _GROUP = {
+    "AddOffsetsToTxn": "READ",
     "ConsumerGroupDescribe": "DESCRIBE",
     "ConsumerGroupHeartbeat": "READ",
     "DeleteGroups": "DELETE",
@@ -53,6 +55,7 @@ _GROUP = {
     "ShareGroupDescribe": "DESCRIBE",
     "StreamsGroupDescribe": "DESCRIBE",
     "SyncGroup": "READ",
+    "TxnOffsetCommit": "READ",
 }
 _CLUSTER = {
     "AlterConfigs": "ALTER_CONFIGS",
@@ -71,12 +74,17 @@ _CLUSTER = {
     "ListPartitionReassignments": "DESCRIBE",
     "Metadata": "CREATE",
     "Produce": "IDEMPOTENT_WRITE",
+    "WriteTxnMarkers": "ALTER",
 }
 _TRANSACTIONAL_ID = {
+    "AddOffsetsToTxn": "WRITE",
+    "AddPartitionsToTxn": "WRITE",
     "DescribeTransactions": "DESCRIBE",
+    "EndTxn": "WRITE",
     "FindCoordinator": "DESCRIBE",
     "InitProducerId": "WRITE",
     "Produce": "WRITE",
+    "TxnOffsetCommit": "WRITE",
 }
 _DELEGATION_TOKEN = {"DescribeDelegationToken": "DESCRIBE"}
 

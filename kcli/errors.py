@@ -126,6 +126,10 @@ _MAY_BE_DENIED = frozenset(code for code in ErrorCode.all() if code.name.endswit
 }
 
 
+# At most 4 bytes each in UTF-8; a string of Kafka has at most 32,767 bytes.
+_MAX_DETAIL_CHARACTERS = 8000
+
+
 class BrokerError(KcliError):
     """A broker responded with an error code.
 
@@ -158,8 +162,11 @@ class BrokerError(KcliError):
 
     @property
     def detail(self) -> str:
-        """The message without the name of the error code, as a response carries it beside the code."""
-        return self.message.partition(": ")[2]
+        """The message without the name of the error code, as a response carries it beside the code.
+
+        A long message, which contains a long name of the request, is cut so that it fits into a string of Kafka.
+        """
+        return self.message.partition(": ")[2][:_MAX_DETAIL_CHARACTERS]
 
     @property
     def retriable(self) -> bool:  # type: ignore[override]
@@ -219,4 +226,15 @@ class CommitFailed(KcliError):
     """The member's generation has ended, so its partitions may belong to another member, and nothing was committed.
 
     The new owner reads the records since the last commit again. Evidence: group, code (the broker's).
+    """
+
+
+# Transactions
+
+
+class TransactionFailed(KcliError):
+    """A transaction of a producer cannot be committed: no reader with read_committed sees any of its records.
+
+    Raised until the transaction is aborted, which `Producer.transaction` does by itself. The producer stays usable.
+    `__cause__` is the first error. Evidence: transactional_id.
     """

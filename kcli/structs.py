@@ -53,6 +53,15 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str = ""
 
 
+class GroupMetadata(NamedTuple):
+    """The identity of a consumer in its group. `generation` -1: not a member now."""
+
+    group: str
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
 def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Group partition numbers by topic, both sorted."""
     topics: dict[str, list[int]] = {}

@@ -11,7 +11,10 @@ from tests.real_kafka import SETTINGS, OwnBroker, free_ports
 # Settings of the real Kafka that other tests rely on.
 SAME = ("num.partitions", "offsets.topic.num.partitions", "group.initial.rebalance.delay.ms")
 SAME += ("group.min.session.timeout.ms", "log.cleaner.backoff.ms")
+SAME += tuple(f"group.consumer.{name}.ms" for name in ("min.heartbeat.interval", "heartbeat.interval"))
+SAME += tuple(f"group.consumer.{name}.ms" for name in ("min.session.timeout", "session.timeout"))
 SAME += ("share.coordinator.state.topic.num.partitions", "transaction.state.log.num.partitions")
+SAME += ("transaction.abort.timed.out.transaction.cleanup.interval.ms",)
 SAME += ("log.initial.task.delay.ms", "log.retention.check.interval.ms")
 
 
@@ -34,7 +37,7 @@ class BrokerProcess(OwnBroker):
 
     def start(self, timeout_s: float = 30) -> None:
         """Start the broker and wait until it answers."""
-        command = ["broker", "run", "--port", str(self.port)]
+        command = ["broker", "run", *(() if "listeners" in self._settings else ("--port", str(self.port)))]
         command += ["--data-dir", str(self.data), *self._options]
         command += [word for name, value in self._settings.items() for word in ("--config", f"{name}={value}")]
         with self.log_file.open("ab") as log, open(os.devnull) as nothing:

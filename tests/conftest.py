@@ -21,6 +21,7 @@ from tests.broker_process import BrokerProcess
 from tests.certificates import Certificates, make_certificates
 from tests.needs import SUMMARY, skip_or_fail
 from tests.real_kafka import Kafka, KafkaNode, KafkaUnavailable, OwnBroker, fetch_jars, locked
+from tests.schema_registry import JavaSerdes, Registry, fetch_apicurio, fetch_serdes, start_apicurio, start_srfake
 from tests.secured_kafka import SecuredKafka, start_secured
 
 # The profile that hypothesis chooses by itself with CI=true: no deadlines, because an example can take long on a busy
@@ -48,25 +49,38 @@ for name in [name for name in os.environ if name.startswith("KCLI_PROFILE")]:
 # A new broker deletes expired records after this delay. Many tests write old records, so they must come later.
 FIRST_LOOK_S = 0.7
 NEEDS_KAFKA = {"real_kafka", "secured_kafka", "own_kafka", "kafka_jars"}
+STAGES = "tests/broker/controller/test_"  # share one controller of Apache Kafka
+NEEDS_REGISTRY = {"apicurio", "srfake", "java_serdes"}
 BOTH = ["kcli", pytest.param("apache", marks=pytest.mark.real_kafka)]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that need Apache Kafka and those of the quick run; put the slow files first.
 
-    A file is run by one worker. A slow file that starts early leaves the other workers enough to do at the end.
+    A file is run by one worker. A slow file that starts early leaves the other workers enough to do at the end. The
+    files of one shared SparkSession are the longest task, and then those that start a JVM for each test.
     """
     for item in items:
         if NEEDS_KAFKA & set(getattr(item, "fixturenames", ())):
             item.add_marker("real_kafka")
         if _is_quick(item):
             item.add_marker("quick")
-    items.sort(key=lambda item: 0 if _shares_spark(item.nodeid) else 1 if item.get_closest_marker("slow") else 2)
+    items.sort(key=_place_in_the_run)
+
+
+def _place_in_the_run(item: pytest.Item) -> int:
+    if _shares_spark(item.nodeid):
+        return 0
+    if "tests/spark/test_own_jvm_" in item.nodeid:
+        return 1
+    return 2 if item.get_closest_marker("slow") else 3
 
 
 def _is_quick(item: pytest.Item) -> bool:
     """True if the test needs neither Java nor another client, and takes little time."""
     if "/interop/" in item.nodeid or _shares_spark(item.nodeid):
+        return False
+    if NEEDS_REGISTRY & set(getattr(item, "fixturenames", ())):
         return False
     return not any(item.get_closest_marker(mark) for mark in ("real_kafka", "spark_cluster", "slow"))
 
@@ -87,14 +101,22 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return more workers than there are processors: most tests wait, for brokers and for time limits."""
+    return (os.cpu_count() or 1) + 2
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Distribute by file (`--dist loadfile`), with all files that share the one SparkSession on one worker."""
+    """Distribute by file (`--dist loadfile`); files that share a SparkSession or a controller are on one worker."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class OneSparkScheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(STAGES):
+                return STAGES
             return "tests/spark/test_jvm" if _shares_spark(nodeid) else super()._split_scope(nodeid)
 
     return OneSparkScheduling(config, log)
@@ -238,6 +260,44 @@ def any_own_kafka(request: pytest.FixtureRequest) -> Callable[..., OwnBroker]:
         "broker_process" if request.param == "kcli" else "own_kafka"
     )
     return start
+
+
+@pytest.fixture(scope="session")
+def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """One Apicurio for the whole run, shared by all xdist workers: use subjects of your own (`apicurio.topic()`)."""
+    try:
+        distribution = fetch_apicurio()
+    except KafkaUnavailable as missing:
+        skip_or_fail(str(missing))
+    start = functools.partial(start_apicurio, distribution)
+    with one_for_all_workers(tmp_path_factory, "apicurio", start) as address:
+        yield Registry(f"{address}/apis/ccompat/v7", f"{address}/apis/registry/v2")
+
+
+@pytest.fixture(scope="session")
+def srfake() -> Iterator[Registry]:
+    """franz-go's registry, one in each xdist worker; it gives GUIDs. Skipped without Go."""
+    address, stop = start_srfake()
+    yield Registry(address)
+    stop()
+
+
+@pytest.fixture(scope="session")
+def registry_url(apicurio: Registry) -> str:
+    """The address of the shared Apicurio for Confluent's clients."""
+    return apicurio.url
+
+
+@pytest.fixture(scope="session")
+def java_serdes(apicurio: Registry) -> Iterator[JavaSerdes]:
+    """Apicurio's Java serialisers, with the shared Apicurio."""
+    try:
+        jars = fetch_serdes()
+    except KafkaUnavailable as missing:
+        skip_or_fail(str(missing))
+    serdes = JavaSerdes(jars, apicurio)
+    yield serdes
+    serdes.close()
 
 
 @pytest.fixture(scope="session")

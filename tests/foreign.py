@@ -116,6 +116,11 @@ def node_script(name: str, *packages: str) -> Script:
 
 
 def go_program(name: str) -> Script:
+    """Return a Go program of the scripts that prints one JSON document."""
+    return Script([str(go_binary(name))])
+
+
+def go_binary(name: str) -> Path:
     """Return a Go program of the scripts, built once with the modules of its go.sum.
 
     Without Go the test is skipped, with CI=true too: Debian's package is too old for the modules.
@@ -129,4 +134,4 @@ def go_program(name: str) -> Script:
         if missing:
             folder.mkdir(exist_ok=True)
             _fetch(["go", "build", "-C", str(source), "-o", str(folder / name), "."])
-    return Script([str(folder / name)])
+    return folder / name

@@ -12,8 +12,11 @@ from tests.needs import skip_or_fail
 from tests.real_kafka import cache_directory, locked
 
 
-def compiled(source: Path, jars: Path) -> Path:
-    """Return the folder with the classes of one Java file; it depends on the file's content and Kafka's version."""
+def compiled(source: Path, jars: Path, *more: Path) -> Path:
+    """Return the folder with the classes of one Java file; it depends on the file's content and Kafka's version.
+
+    `more` are folders with other jars that it needs.
+    """
     if shutil.which("javac") is None:
         skip_or_fail("there is no `javac` on the PATH")
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
@@ -22,7 +25,8 @@ def compiled(source: Path, jars: Path) -> Path:
         if not folder.exists():
             scratch = folder.with_name(folder.name + ".new")
             shutil.rmtree(scratch, ignore_errors=True)
-            command = ["javac", "-proc:none", "-Xlint:all,-processing", "-cp", f"{jars}/*", "-d", str(scratch)]
+            path = ":".join(f"{folder}/*" for folder in (jars, *more))
+            command = ["javac", "-proc:none", "-Xlint:all,-processing", "-cp", path, "-d", str(scratch)]
             done = subprocess.run([*command, str(source)], capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, f"{source.name} does not compile:\n{done.stdout}{done.stderr}"
             scratch.rename(folder)  # atomic

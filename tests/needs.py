@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import importlib.util
 import os
 from typing import NoReturn
@@ -24,6 +25,14 @@ def needs_cryptography() -> None:
     """Skip the test, or fail it with CI=true, without the package `cryptography`."""
     if importlib.util.find_spec("cryptography") is None:
         skip_or_fail("no package cryptography; install kcli-kafka[tls]")
+
+
+def needs_package(module: str, extra: str = "schema") -> None:
+    """Skip the test, or fail it with CI=true, without this package of an extra of kcli."""
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        skip_or_fail(f"no package {module}; install kcli-kafka[{extra}]")
 
 
 def needs_kerberos_library() -> None:

@@ -46,6 +46,8 @@ SETTINGS = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "4",
+    # Timeouts of transactions are looked for each 10 s by default.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "4",
@@ -56,6 +58,11 @@ SETTINGS = {
     "group.consumer.heartbeat.interval.ms": "300",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "6000",
+    "group.share.min.heartbeat.interval.ms": "100",
+    "group.share.heartbeat.interval.ms": "300",
+    "group.share.min.session.timeout.ms": "1000",
+    "group.share.session.timeout.ms": "6000",
+    "group.share.min.record.lock.duration.ms": "1000",
     # By default the cleaner waits 15 s between runs and takes 128 MiB of heap.
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.dedupe.buffer.size": "2097152",
@@ -75,6 +82,7 @@ TOOLS = {
     "ConsoleConsumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "ConsoleShareConsumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "ConsumerGroupCommand": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "ReassignPartitionsCommand": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "ShareGroupCommand": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
     "StreamsGroupCommand": "org.apache.kafka.tools.streams.StreamsGroupCommand",
 }
@@ -404,6 +412,11 @@ class KafkaNode(OwnBroker):
         lines = [f"{key}={value}\n" for key, value in {**SETTINGS, **own, **(settings or {})}.items()]
         self._config = folder / "server.properties"
         self._config.write_text("".join(lines))
+
+    @property
+    def config_file(self) -> Path:
+        """The settings of the next start."""
+        return self._config
 
     def format(self) -> None:
         """Format the data folder for the first start."""

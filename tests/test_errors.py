@@ -41,6 +41,7 @@ def test_a_broker_error_is_retriable_as_its_code() -> None:
     assert (moved.retriable, refused.retriable) == (True, False)
     assert str(refused) == "TOPIC_AUTHORIZATION_FAILED: not for you (topic=t)"
     assert refused.detail == "not for you"
+    assert len(BrokerError(29, "\N{GRINNING FACE}" * 32_767).detail.encode()) <= 32_767
     assert BrokerError(9999).code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 

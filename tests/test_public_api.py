@@ -26,10 +26,12 @@ PUBLIC = {
     "KcliError",
     "NotFound",
     "OffsetAndMetadata",
+    "OutcomeUnknown",
     "Producer",
     "Refused",
     "TimeoutExpired",
     "TopicPartition",
+    "TransactionFailed",
     "WakeupError",
 }
 TAUGHT = ("Admin", "Consumer", "Producer")

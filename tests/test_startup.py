@@ -11,6 +11,7 @@ import pytest
 
 from kcli.cli.command_table import COMMANDS, module_of
 from tests.cli.loopback import loopback_broker
+from tests.fake_registry import fake_registry
 from tests.real_kafka import Kafka
 
 HEAVY = {
@@ -102,6 +103,15 @@ def test_topic_list_in_a_pipe_imports_only_what_it_needs() -> None:
     assert not [name for name in modules if name.startswith(("kcli.cli.profile", "tomllib", "hashlib"))]
 
 
+def test_schema_commands_import_neither_a_library_of_a_format_nor_the_client() -> None:
+    with fake_registry() as registry:
+        registry.register("s", '"string"')
+        modules = imported_by("schema", "show", "s", "--schema-registry", registry.url)
+    assert heavy(modules) <= {"http", "email", "ssl"}  # http.client imports the others
+    assert not {name.partition(".")[0] for name in modules} & {"fastavro", "google", "grpc_tools", "jsonschema"}
+    assert not [name for name in modules if name.startswith(("kcli.client.consumer", "kcli.protocol", "kcli.network"))]
+
+
 @pytest.mark.parametrize("output", ["json", "jsonl", "csv", "tsv"])
 def test_output_for_programs_imports_no_table(output: str) -> None:
     with loopback_broker(topics={"orders": 2}) as broker:
@@ -137,6 +147,22 @@ def test_a_broker_imports_only_what_it_starts_with() -> None:
     assert "kcli.broker.group.group_coordinator" not in found
 
 
+def test_a_tab_in_a_shell_imports_neither_the_parser_nor_a_command() -> None:
+    """The names of a cluster are asked for in a child process, whose imports do not count."""
+    modules = imported_by("__complete", "bash", stdin="kcli topic list --output j")
+    assert not heavy(modules)
+    assert {name for name in modules if name.startswith("kcli.")} == {
+        "kcli.__main__",
+        "kcli.cli",
+        "kcli.cli.completion",
+        "kcli.cli.completion.answer",
+        "kcli.cli.completion.command_line",
+    }
+    more = imported_by("__complete", "bash", stdin="kcli consume -b 127.0.0.1:1 o")
+    assert not heavy(more)
+    assert "typer" not in modules | more
+
+
 def test_an_unreachable_broker_imports_nothing_more() -> None:
     assert not heavy(imported_by("topic", "list", "-b", "127.0.0.1:1", "--timeout", "0.2", status=5))
 
@@ -150,3 +176,5 @@ def test_producing_and_consuming_import_only_what_they_use(our_kafka: Kafka) -> 
     consumed = imported_by("consume", topic, "-o", "start", "-e", "-b", address)
     assert heavy(consumed) - {"crc32c"} == {"numpy"}
     assert "kcli.producer" not in consumed
+    of_decoders = ("kcli.schemas", "kcli.cli.consume.decod", "kcli.cli.consume.expr", "kcli.cli.produce.encod")
+    assert not [name for name in produced | consumed if name.startswith(of_decoders)]

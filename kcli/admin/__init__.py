@@ -4,11 +4,13 @@
 `kcli.cli`; everything that a command decides is here. The functions take a `ConsumerNetworkClient` and a `deadline_ms`
 of its clock.
 
-- `topics`, `cluster`, `configs`: topics, brokers, API versions, settings.
+- `topics`, `cluster`, `configs`: topics, brokers, API versions, settings. `topic_changes`: plans that change topics.
 - `logs`: facts about logs: start and end offsets, record times, sizes, open transactions.
 - `groups`: lists, descriptions, committed offsets, lag, conditions, rates, removal.
 - `offsets`: plans that change committed offsets, their application, snapshots, and files.
 - `explain`: findings about groups that make no progress.
+- `state_files`: the files that a change leaves for its undo.
+- `health`: findings about the cluster.
 - `assignments`: a live group as an assignor sees it.
 
 There is no thread. All requests go through the one client that the caller passes, in the thread of the caller.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from kcli.errors import ConfigError
@@ -19,16 +19,22 @@ if TYPE_CHECKING:
     from kcli.admin.groups.listing import FoundGroups
     from kcli.admin.groups.removal import PlannedGroup, PlannedMember
     from kcli.admin.groups.survey import GroupSurvey
+    from kcli.admin.logs.open_transactions import TransactionSurvey
     from kcli.admin.offsets.apply import Applied
     from kcli.admin.offsets.offset_plan import IfNoRecord, IfOutOfRange, Plan, Scope, Target
     from kcli.admin.offsets.plan_files import Positions
     from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
+    from kcli.admin.topic_changes.alterations import AlterationPlan, Wanted
+    from kcli.admin.topic_changes.setting_snapshots import SettingStore
+    from kcli.admin.topic_changes.truncation import Cut, TruncationPlan
     from kcli.admin.topics import CreatedTopic, NewTopic, PlannedTopic
+    from kcli.admin.transactions import FoundTransactions, Transaction
     from kcli.assignors.forecast import Changes, Comparison
     from kcli.client.metadata import TopicInfo
     from kcli.client.metrics import MetricGroups
     from kcli.client.requests import Results
     from kcli.settings import Value
+    from kcli.structs import TopicPartition
 
 T = TypeVar("T")
 
@@ -169,6 +175,74 @@ class Admin:
             results.put(planned.topic, planned.error or failed.get(planned.topic))
         return results
 
+    def check_cluster(self, *, ignore: Collection[str] = ()) -> list[Finding]:
+        """Return the faults of the cluster, the most severe first; those of the kinds to `ignore` are not looked for.
+
+        The kinds are those of `kcli.admin.health.check.KINDS`. The finding "unchecked" reports facts that are missing.
+        """
+        from kcli.admin.health.check import facts_for, find_faults
+        from kcli.admin.health.inspection import inspect_cluster
+
+        return find_faults(inspect_cluster(self._client, self._deadline_ms(), facts=facts_for(ignore)), ignore=ignore)
+
+    def plan_alterations(self, topics: Mapping[str, Wanted], *, internal: bool = False) -> AlterationPlan:
+        """Plan more partitions, and settings to set and to delete, by topic; the brokers check them. Changes nothing.
+
+        A topic that does not exist, or a change that a broker refuses, is a row with its error. More partitions of an
+        internal topic are Refused unless `internal`.
+        """
+        from kcli.admin.topic_changes.alterations import plan_alterations
+
+        return plan_alterations(self._client, topics, self._deadline_ms(), internal=internal)
+
+    def plan_setting_undo(self, snapshot_id: str | None = None, *, folder: Path | None = None) -> AlterationPlan:
+        """Plan to restore the topic settings of a snapshot; by default of the last change that was not an undo.
+
+        NotFound without such a snapshot, WrongCluster for one of another cluster. Changes nothing.
+        """
+        from kcli.admin.offsets.checks import check_cluster
+        from kcli.admin.topic_changes.alterations import plan_setting_undo
+
+        store, deadline_ms = _setting_store(folder), self._deadline_ms()
+        if snapshot_id is not None:
+            return plan_setting_undo(self._client, store.load(snapshot_id), deadline_ms)
+        check_cluster(self._client, None, deadline_ms)  # requests the cluster id
+        return plan_setting_undo(self._client, store.last(self._client.metadata.cluster.cluster_id), deadline_ms)
+
+    def alter_topics(self, plan: AlterationPlan, *, folder: Path | None = None) -> Results[tuple[str, str], str | None]:
+        """Make the changes of a plan; new values and errors by topic and setting (or "partitions").
+
+        The old settings are saved first, in `folder`, by default $XDG_STATE_HOME/kcli/topic-settings. The error of a
+        refused row is raised, and Refused for a topic that has changed since, WrongCluster, SnapshotError: then nothing
+        is changed.
+        """
+        from kcli.admin.topic_changes.alterations import apply_alterations
+        from kcli.client.requests import Results
+
+        failed = apply_alterations(self._client, plan, _setting_store(folder), self._deadline_ms())
+        results: Results[tuple[str, str], str | None] = Results()
+        for row in plan.changes:
+            results.put(row.key, failed.get(row.key, row.new))
+        return results
+
+    def plan_truncation(self, topics: Mapping[str, list[int] | None], cut: Cut) -> TruncationPlan:
+        """Plan to delete the records before `cut` in these partitions (None: all of a topic). Changes nothing.
+
+        The rows have the number of offsets that each partition loses, and the groups that have not read them.
+        """
+        from kcli.admin.topic_changes.truncation import plan_truncation
+
+        return plan_truncation(self._client, topics, cut, self._deadline_ms())
+
+    def truncate(self, plan: TruncationPlan) -> Results[TopicPartition, int]:
+        """Delete the records of a plan; new first offsets and errors by partition. They cannot be restored.
+
+        The error of a refused row is raised, and Refused for a topic that was recreated since: nothing is deleted.
+        """
+        from kcli.admin.topic_changes.truncation import apply_truncation
+
+        return apply_truncation(self._client, plan, self._deadline_ms())
+
     # Groups
 
     def list_groups(
@@ -288,6 +362,49 @@ class Admin:
         from kcli.admin.groups.removal import remove_members
 
         return remove_members(self._client, group, members, reason, self._deadline_ms())
+
+    # Transactions
+
+    def list_transactions(
+        self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), match: str | None = None
+    ) -> FoundTransactions:
+        """Return the transactional ids of all brokers with their descriptions, sorted; () and None select all.
+
+        `states` are names such as Ongoing, and `match` is a regular expression for a part of the id.
+        """
+        from kcli.admin.transactions import find_transactions
+
+        pattern = None if match is None else re.compile(match)
+        return find_transactions(
+            self._client, self._deadline_ms(), states=states, producer_ids=producer_ids, pattern=pattern
+        )
+
+    def describe_transactions(self, *transactional_ids: str) -> Results[str, Transaction]:
+        """Return the state of these ids; that of an unknown one is BrokerError, TRANSACTIONAL_ID_NOT_FOUND."""
+        from kcli.admin.transactions import describe_transactions
+
+        return describe_transactions(self._client, transactional_ids, self._deadline_ms())
+
+    def abort_transactions(self, *transactional_ids: str) -> Results[str, int]:
+        """Abort what is open of these ids and fence their producers. Return the new producer epochs by id."""
+        from kcli.admin.transactions import abort_transactions
+
+        found = self.describe_transactions(*transactional_ids)
+        aborted = abort_transactions(self._client, found.values.values(), self._deadline_ms())
+        aborted.errors.update(found.errors)
+        return aborted
+
+    def open_transactions(self, *topics: str) -> TransactionSurvey:
+        """Return the open transactions of all partitions of these topics, and which of them hang.
+
+        A hanging one is known to no coordinator, so that no timeout ends it.
+        """
+        from kcli.admin.logs.open_transactions import survey_transactions
+        from kcli.admin.topics import find_partitions
+
+        deadline_ms = self._deadline_ms()
+        partitions = find_partitions(self._client, dict.fromkeys(topics), deadline_ms)
+        return survey_transactions(self._client, partitions, deadline_ms)
 
     # Offsets
 
@@ -434,6 +551,16 @@ def _pattern(match: str | None) -> re.Pattern[str] | None:
 def _store(folder: Path | None) -> SnapshotStore:
     import os
 
-    from kcli.admin.offsets.snapshots import SnapshotStore, default_folder
+    from kcli.admin.offsets.snapshots import SnapshotStore
+    from kcli.admin.state_files import default_folder
 
     return SnapshotStore(folder or default_folder(os.environ))
+
+
+def _setting_store(folder: Path | None) -> SettingStore:
+    import os
+
+    from kcli.admin.state_files import default_folder
+    from kcli.admin.topic_changes.setting_snapshots import FOLDER, SettingStore
+
+    return SettingStore(folder or default_folder(os.environ, FOLDER))

@@ -1,16 +1,21 @@
-"""Settings of topics, brokers and groups, with the source of each value (DescribeConfigs, KIP-133)."""
+"""Settings of topics, brokers and groups: values and sources (DescribeConfigs, KIP-133), and changes (KIP-339)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.admin.topics import ask_controller
 from kcli.client.requests import Results, ask_any, ask_node
 from kcli.errors import BrokerError, KcliError
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.protocol.messages.describe_configs import DescribeConfigsResponse
+    from kcli.protocol.messages.incremental_alter_configs import (
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    )
     from kcli.structs import Node
 
 TOPIC = 2
@@ -59,14 +64,15 @@ def describe_configs(
         ]
     )
     if node is not None:
-        results = _read(ask_node(client, node, request, deadline_ms))
+        results = read_configs(ask_node(client, node, request, deadline_ms))
     else:
-        results = _read(ask_any(client, request, deadline_ms))
+        results = read_configs(ask_any(client, request, deadline_ms))
     results.fill_missing(names, "DescribeConfigs")
     return results
 
 
-def _read(response: DescribeConfigsResponse) -> Results[str, list[Setting]]:
+def read_configs(response: DescribeConfigsResponse) -> Results[str, list[Setting]]:
+    """Return the settings in a response, by the name of the resource."""
     values: dict[str, list[Setting]] = {}
     errors: dict[str, KcliError] = {}
     for result in response.results:
@@ -81,3 +87,117 @@ def _read(response: DescribeConfigsResponse) -> Results[str, list[Setting]]:
             for c in result.configs
         )
     return Results(values, errors)
+
+
+class OwnSetting(NamedTuple):
+    """A setting of a resource: its effective value, the value set on the resource itself, and the inherited one.
+
+    None: there is no such value, or it is a secret.
+    """
+
+    value: str | None
+    own: str | None
+    inherited: str | None
+
+
+def own_settings(
+    client: ConsumerNetworkClient, resource_type: int, names: Iterable[str], deadline_ms: float
+) -> Results[str, dict[str, OwnSetting]]:
+    """Return all settings of these topics or groups by name, with the values that they have without their own."""
+    from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+    names = list(names)
+    results: Results[str, dict[str, OwnSetting]] = Results()
+    if not names:
+        return results
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
+            for name in names
+        ],
+        include_synonyms=True,
+    )
+    own_source = SOURCES[1] if resource_type == TOPIC else SOURCES[8]
+    for result in ask_any(client, request, deadline_ms).results:
+        name = result.resource_name
+        if result.error_code:
+            error = BrokerError(result.error_code, result.error_message, request="DescribeConfigs", resource=name)
+            results.put(name, error)
+            continue
+        settings = {}
+        for config in result.configs:
+            is_own = SOURCES.get(config.config_source) == own_source
+            others = [it for it in config.synonyms if SOURCES.get(it.source) != own_source]
+            inherited = _inherited(config.name, others[0].name, others[0].value) if is_own and others else None
+            inherited = inherited if is_own else config.value
+            settings[config.name] = OwnSetting(config.value, config.value if is_own else None, inherited)
+        results.put(name, settings)
+    results.fill_missing(names, "DescribeConfigs")
+    return results
+
+
+_UNITS_MS = {".hours": 3_600_000, ".minutes": 60_000}
+_SET, _DELETE = 0, 1
+
+
+def _inherited(name: str, synonym: str, value: str | None) -> str | None:
+    """Return the value of a broker's setting for the topic setting `name`: log.retention.hours counts hours."""
+    for unit, factor in _UNITS_MS.items():
+        if name.endswith(".ms") and synonym.endswith(unit):
+            is_number = value is not None and value.isdecimal()
+            return str(int(value or "") * factor) if is_number else value
+    return value
+
+
+def alter_configs(
+    client: ConsumerNetworkClient,
+    resource_type: int,
+    changes: Mapping[str, Mapping[str, str | None]],
+    deadline_ms: float,
+    *,
+    dry_run: bool = False,
+) -> Results[str, None]:
+    """Set these settings of topics or groups (None: delete); all of one resource or none. Kafka 2.3 and later.
+
+    With `dry_run` the brokers only check them. Errors by name are BrokerErrors, and OutcomeUnknown for a lost response
+    to a change that is not visible.
+    """
+
+    def build(names: list[str]) -> IncrementalAlterConfigsRequest:
+        from kcli.protocol.messages.incremental_alter_configs import (
+            AlterableConfig,
+            AlterConfigsResource,
+            IncrementalAlterConfigsRequest,
+        )
+
+        return IncrementalAlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(
+                    resource_type=resource_type,
+                    resource_name=name,
+                    configs=[
+                        AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
+                        for key, value in changes[name].items()
+                    ],
+                )
+                for name in names
+            ],
+            validate_only=dry_run,
+        )
+
+    def read(response: IncrementalAlterConfigsResponse) -> Iterator[tuple[str, KcliError | None]]:
+        for result in response.responses:
+            name, code = result.resource_name, result.error_code
+            error = BrokerError(code, result.error_message, request="IncrementalAlterConfigs", resource=name)
+            yield name, error if code else None
+
+    def confirm(names: Sequence[str], deadline_ms: float) -> Results[str, None]:
+        found = own_settings(client, resource_type, names, deadline_ms)
+        made = {
+            name: None
+            for name, settings in found.values.items()
+            if all(key in settings and settings[key].own == value for key, value in changes[name].items())
+        }
+        return Results(made, found.errors)
+
+    return ask_controller(client, changes, build, read, None if dry_run else confirm, deadline_ms)

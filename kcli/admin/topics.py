@@ -131,7 +131,7 @@ def create_topics(
         found = describe_topics(client, names, deadline_ms).values
         return Results({name: _as_created(topic) for name, topic in found.items() if name in missing_before})
 
-    return _ask_controller(client, wanted, build, read, None if dry_run else confirm, deadline_ms)
+    return ask_controller(client, wanted, build, read, None if dry_run else confirm, deadline_ms)
 
 
 def _missing_topics(client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: float) -> set[str]:
@@ -147,7 +147,7 @@ def _as_created(topic: TopicInfo) -> CreatedTopic:
     return CreatedTopic(topic.name, topic.topic_id, len(topic.partitions), replication)
 
 
-def _ask_controller(
+def ask_controller(
     client: ConsumerNetworkClient,
     names: Iterable[str],
     build: Callable[[list[str]], Request[R]],
@@ -158,7 +158,7 @@ def _ask_controller(
     min_version: int | None = None,
     max_version: int | None = None,
 ) -> Results[str, T]:
-    """Send one request for these topics to the controller. Without `confirm` the request changes nothing."""
+    """Send one request for these topics or resources to the controller. Without `confirm` it changes nothing."""
     send = fan_out if confirm is None else partial(fan_out_changes, confirm=confirm)
     return send(
         client,
@@ -212,9 +212,9 @@ def delete_topics(
 
     first = _FIRST_DELETION_WITH_IDS
     by_ids, by_names = partial(build, with_ids=True), partial(build, with_ids=False)
-    results = _ask_controller(client, topics, by_ids, read, confirm, deadline_ms, min_version=first)
+    results = ask_controller(client, topics, by_ids, read, confirm, deadline_ms, min_version=first)
     if any(isinstance(error, UnsupportedVersion) for error in results.errors.values()):
-        return _ask_controller(client, topics, by_names, read, confirm, deadline_ms, max_version=first - 1)
+        return ask_controller(client, topics, by_names, read, confirm, deadline_ms, max_version=first - 1)
     return results
 
 
@@ -252,7 +252,7 @@ def create_partitions(
         found = describe_topics(client, names, deadline_ms).values
         return Results({name: counts[name] for name, it in found.items() if len(it.partitions) == counts[name]})
 
-    return _ask_controller(client, counts, build, read, None if dry_run else confirm, deadline_ms)
+    return ask_controller(client, counts, build, read, None if dry_run else confirm, deadline_ms)
 
 
 def _error(api: str, code: int, message: str | None, topic: str) -> BrokerError:

@@ -1,5 +1,7 @@
 """The embedded broker: one process, one loop, a real log on disk. For laptops, demos and tests, not for production.
 
+It is alone, or a node of a cluster with a controller.
+
 A request goes from the `Selector` (kcli.network) through `server.SocketServer` to the handler of its API in
 `handlers/`. The handler uses the parts of `broker.Broker` and returns the response, None for no answer, or a
 `pending.Pending` that completes later.
@@ -11,7 +13,15 @@ A request goes from the `Selector` (kcli.network) through `server.SocketServer` 
   either: a `DelayedFetch` or `DelayedProduce` in a `Purgatory`, completed by an event or by the `Timer`.
 - `log_manager.LogManager`: the data directory and a `log.Log` per partition. All disk access goes through `files`.
 - `group.group_coordinator.GroupCoordinator` and `group.offset_store.OffsetStore`: classic groups and committed offsets.
+- `transaction.transaction_coordinator.TransactionCoordinator`: transactional ids, from the start of a transaction to
+  the markers that end it.
 - `security`: listeners with TLS and SASL, users, delegation tokens, and the authorizer that every handler asks.
+- `cluster_view.ClusterView`: what handlers read about the cluster. `ClusterState` is the one of a broker alone,
+  `node.node_cluster.NodeCluster` that of a node.
+- `node`: a node's life at its controller. `replication`: leaders and followers. `metadata`: the image of a cluster.
+- `controller`: the controller of a cluster, a process of its own, or in that of a broker: `combined`. For tests,
+  `embedded_cluster` has it and nodes in threads, and `process_cluster` in processes. `cluster_directory` is where
+  `kcli broker run --nodes` keeps them.
 
 **Threads and ownership**: one thread, which calls `Broker.poll` or `run`, owns everything; there are no locks. From
 other threads only `Broker.wakeup` and `Broker.call` are allowed. Time is passed in: `now_ms` is the steady clock,
@@ -32,7 +42,7 @@ other threads only `Broker.wakeup` and `Broker.call` are allowed. Time is passed
 - Error or row: an error of one partition or topic is in its row of the response. A handler raises `BrokerError` only if
   the whole request fails, and `CloseConnection` if the protocol has no answer for it.
 - Group modules and handlers are imported at their first use, because start-up time is a feature.
-- Followers do not exist yet, but `Partition.follower_ends` and `DelayedProduce` treat the high watermark as Kafka does;
-  only tests set follower positions.
+- The replicas of a node are made leaders and followers by the metadata image (`replication.local_replicas`). A single
+  broker has no image and no followers: the high watermark follows each append.
 - `memory_files` is in this package and not in the tests, because it is the second implementation of `files.Files`.
 """

@@ -2,49 +2,53 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import sys
-import threading
-from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.broker.cluster_state import ClusterState
+from kcli.broker.cluster_view import ClusterView
 from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import without_effect
-from kcli.broker.control import Control
+from kcli.broker.connection_quotas import ConnectionQuotas, max_open_connections
 from kcli.broker.files import DiskFiles, retry_without
-from kcli.broker.handlers.api_table import HANDLERS
+from kcli.broker.handlers.api_table import HANDLERS, ApiTable
 from kcli.broker.log_manager import LogManager
 from kcli.broker.producer_ids import ProducerIds
 from kcli.broker.replica_manager import ReplicaManager
 from kcli.broker.request_context import RequestContext
 from kcli.broker.security.allow_all import AllowAll
 from kcli.broker.security.listeners import of_unknown_listeners
-from kcli.broker.server import Answer, ConnectionQuotas, SocketServer, max_open_connections
-from kcli.broker.timer import Timer
-from kcli.clock import Clock, SystemClock
+from kcli.broker.server import Answer, SocketServer
+from kcli.broker.server_loop import ServerLoop, advertised_address, bind
+from kcli.clock import Clock
+from kcli.error_codes import ErrorCode
 from kcli.errors import ConfigError, KcliError
-from kcli.network.listener import bind_socket
 from kcli.network.selector import Selector
 from kcli.protocol.wire import Request
-from kcli.structs import OFFSETS_TOPIC
+from kcli.structs import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
+    from kcli.broker.coordinator_partitions import CoordinatorPartitions
+    from kcli.broker.data_dir import DataDir
     from kcli.broker.files import Files
     from kcli.broker.group.group_coordinator import GroupCoordinator
     from kcli.broker.group.offset_store import OffsetStore
+    from kcli.broker.node.controller_ids import ControllerIds
+    from kcli.broker.node.node import Node
     from kcli.broker.security.acl_store import AclStore
     from kcli.broker.security.allow_all import AnyAuthorizer
     from kcli.broker.security.credentials import Credentials
     from kcli.broker.security.delegation_tokens import DelegationTokens
     from kcli.broker.security.listeners import Endpoint
     from kcli.broker.security.secured_connections import ListenerSecurity
+    from kcli.broker.transaction.markers import MarkerWriter
+    from kcli.broker.transaction.transaction_coordinator import TransactionCoordinator
+    from kcli.broker.transaction.verification import PartitionVerifier
 
 T = TypeVar("T")
 
@@ -62,11 +66,8 @@ class BrokerFailed(KcliError):
     """The data directory has failed and the broker stops, as Apache Kafka does if its only directory fails."""
 
 
-class Broker:
-    """One broker; its attributes are the parts that handlers use.
-
-    All of it belongs to the thread that calls `poll` or `run`. Only `wakeup` and `call` may be used from other threads.
-    """
+class Broker(ServerLoop):
+    """One broker; its attributes are the parts that handlers use. All of it belongs to the thread of its loop."""
 
     def __init__(
         self,
@@ -75,40 +76,48 @@ class Broker:
         clock: Clock | None = None,
         files: Files | None = None,
         log: Callable[[str], None] | None = None,
+        data_dir: DataDir | None = None,
     ) -> None:
-        """`log` receives messages for the operator; by default they go to standard error."""
-        self.config = config
-        self.clock: Clock = clock or SystemClock()
-        self.timer = Timer()
-        self.control = Control()
+        """`log` receives messages for the operator; by default they go to standard error.
+
+        `data_dir` is the data directory if it is locked by a controller in this process.
+        """
+        super().__init__(config, clock, log, role="broker")
         self.authorizer: AnyAuthorizer = AllowAll()
         self.acls: AclStore | None = None
-        self.host = config.host
-        self.port = config.port
-        self.endpoints = config.endpoints  # with the ports in use, once they are bound
         self._files = files or DiskFiles()
-        self._log = log or _log_to_stderr
-        self._calls: deque[Callable[[], None]] = deque()
-        self._loop_thread: int | None = None
+        self._shared_dir = data_dir
+        self._sockets: list[socket.socket] = []  # bound, but not listening yet
+        self._securities: dict[str, ListenerSecurity] = {}
         self._reports: list[list[str]] = []
         self._groups: tuple[OffsetStore, GroupCoordinator] | None = None
+        self._transactions: TransactionCoordinator | None = None
         self._maintenance_due_ms = 0.0
         self._handlers: dict[int, Callable[[Any, Request[Any], RequestContext], Answer]] = {}
-        self.server: SocketServer
         self.is_started = False  # then `wakeup` works, and `shutdown` must be called
+        #: The membership in a cluster; None if this process is a cluster of its own.
+        self.node: Node | None = None
+        #: The APIs that are served.
+        self.apis: ApiTable = HANDLERS
 
     def __repr__(self) -> str:
         return f"<Broker {self.address} node={self.config.node_id}>"
 
-    @property
-    def address(self) -> str:
-        """The `host:port` of the first listener."""
-        return _shown(self.host, self.port)
+    def log(self, text: str) -> None:
+        """Log a message for the operator."""
+        self._log(text)
 
     # ---- life cycle ----
 
+    @property
+    def is_serving(self) -> bool:
+        """True if clients can connect. A node serves once the controller has unfenced it: see `run`."""
+        return self.is_started and (self.node is None or self.node.is_serving)
+
     def start(self) -> None:
         """Open the data directory, load the logs, and listen.
+
+        A node waits for the controller's cluster id if its directory is new. It listens later, while the loop runs.
 
         KcliError or OSError if that fails; then nothing is left open.
         """
@@ -118,30 +127,40 @@ class Broker:
                 endpoint._replace(port=sock.getsockname()[1])
                 for endpoint, sock in zip(self.config.endpoints, sockets, strict=True)
             )
-            self.port = self.endpoints[0].port
+            self._sockets = sockets
+            self._selector = self._make_selector()
+            undo.callback(self._selector.close_all)
             self._open_data(undo)
-            securities = {one.name: self._security(one) for one in self.endpoints if one.protocol != "PLAINTEXT"}
+            self._securities = {one.name: self._security(one) for one in self.endpoints if one.protocol != "PLAINTEXT"}
             self.server = self._make_server()
             self.is_started = True
-            backlog = max(self.config.socket_listen_backlog_size, _MIN_BACKLOG)
-            for endpoint, sock in zip(self.endpoints, sockets, strict=True):
-                self.server.listen_on(sock, backlog, endpoint.name, securities.get(endpoint.name))
+            if self.node is None:
+                self.listen()
+            else:
+                self.server.outgoing = self.node.peers
+                self.node.start()
             undo.pop_all()
         self._maintenance_due_ms = self.clock.now_ms()
         self._log_reports()
-        if (ignored := without_effect(self.config.given, BROKER_OPTIONS)) is not None:
-            self._log(ignored)
+        if (ignored := without_effect(self.config.given, BROKER_OPTIONS, is_node=self.config.is_node)) is not None:
+            self.log(ignored)
         if stray := of_unknown_listeners(self.config.given, self.config.endpoints):
-            self._log(f"{', '.join(stray)}: listeners has no such listener, so this has no effect")
+            self.log(f"{', '.join(stray)}: listeners has no such listener, so this has no effect")
+
+    def listen(self) -> None:
+        """Accept connections of clients."""
+        backlog = max(self.config.socket_listen_backlog_size, _MIN_BACKLOG)
+        for endpoint, sock in zip(self.endpoints, self._sockets, strict=True):
+            self.server.listen_on(sock, backlog, endpoint.name, self._securities.get(endpoint.name))
+        self._sockets = []
+
+    def advertised(self) -> dict[str, tuple[str, int]]:
+        """Return the address that clients of each listener are told."""
+        return {one.name: advertised_address(one) for one in self.endpoints}
 
     def _bind(self, endpoint: Endpoint) -> socket.socket:
         """Bind the port before anything else. Clients cannot connect until everything is loaded."""
-        try:
-            sock = bind_socket(endpoint.host, endpoint.port)
-        except OSError as error:
-            raise KcliError(
-                f"cannot listen on {_shown(endpoint.host, endpoint.port)}: {error.strerror or error}"
-            ) from None
+        sock = bind(endpoint)
         # Accepted sockets inherit the sizes. A receive buffer has to be set before a connection is established.
         for buffer, size in (
             (socket.SO_SNDBUF, self.config.socket_send_buffer_bytes),
@@ -168,30 +187,57 @@ class Broker:
         config, files = self.config, self._files
         if config.data_dir is None:
             raise ConfigError("log.dirs is not set; set it to the data directory")
-        self.log_manager = LogManager(config.data_dir, files, config, self.clock)
+        ask_cluster_id = self._ask_cluster_id if config.is_node else None
+        self.log_manager = LogManager(
+            config.data_dir, files, config, self.clock, new_cluster_id=ask_cluster_id, shared=self._shared_dir
+        )
         self._reports.append(self.log_manager.reports)
         undo.callback(self._log_reports)
         undo.callback(lambda: self.log_manager.close(clean=False))
         self.replica_manager = ReplicaManager(self.log_manager, self.timer, self.clock, config)
-        self.cluster = ClusterState(config, files, self.log_manager, self.replica_manager)
+        self.cluster: ClusterView
+        self.producer_ids: ProducerIds | ControllerIds
+        if config.is_node:
+            from kcli.broker.node.forwarding import NODE_APIS
+            from kcli.broker.node.node import Node
+
+            self.node = Node(self, self._selector, has_own_controller=self._shared_dir is not None)
+            self.apis = NODE_APIS
+            self.cluster = self.node.cluster
+            self.node.join_cluster()
+            self.replica_manager.on_leadership.append(self._on_leadership)
+            self.producer_ids = self.node.producer_ids
+            self.log_manager.open(self.cluster.log_config)
+        else:
+            self.cluster = cluster = ClusterState(config, files, self.log_manager, self.replica_manager)
+            self.log_manager.open(self.cluster.log_config)
+            cluster.start()
+            self.producer_ids = ProducerIds(config.data_dir, files, highest_seen=self.log_manager.highest_producer_id)
         self._reports.append(self.cluster.reports)
-        self.cluster.advertised = {
-            one.name: (one.advertised_host or _reachable_host(one.host), one.advertised_port or one.port)
-            for one in self.endpoints
-        }
-        self.log_manager.open(self.cluster.log_config)
-        self.cluster.start()
+        self.cluster.advertised = self.advertised()
         if OFFSETS_TOPIC in self.cluster.topics:
             self._load_groups()
-        self.producer_ids = ProducerIds(config.data_dir, files, highest_seen=self.log_manager.highest_producer_id)
+        if TRANSACTIONS_TOPIC in self.cluster.topics:
+            self._load_transactions()
         if config.authorizer_class_name:
-            from kcli.broker.security.acl_store import AclStore
             from kcli.broker.security.authorizer import Authorizer
 
             self.authorizer = Authorizer(
                 super_users=config.super_user_names, allow_without_acl=config.allow_everyone_if_no_acl_found
             )
-            self.acls = AclStore(files, config.data_dir, self.authorizer, self.log_manager.fail)
+            if self.node is None:
+                from kcli.broker.security.acl_store import AclStore
+
+                self.acls = AclStore(files, config.data_dir, self.authorizer, self.log_manager.fail)
+            else:
+                self.acls = self.node.security.acls
+
+    def _ask_cluster_id(self) -> str:
+        from kcli.broker.node.heartbeats import ask_cluster_id
+
+        config = self.config
+        timeout_s = config.initial_broker_registration_timeout_ms / 1000
+        return ask_cluster_id(config.controllers, config.node_id, timeout_s, self.log)
 
     def _load_groups(self) -> tuple[OffsetStore, GroupCoordinator]:
         """Load groups and committed offsets: at the start if the offsets topic exists, else at the first request.
@@ -203,12 +249,81 @@ class Broker:
 
         store = OffsetStore(self.config, self.replica_manager, self.cluster, self.clock)
         self._reports.append(store.reports)
-        coordinator = GroupCoordinator(self.config, self.timer, self.clock, store)
-        store.load(coordinator)
+        coordinator = GroupCoordinator(self.config, self.timer, self.clock, store, self.cluster)
+        if self.node is None:
+            store.load(coordinator)
+        else:
+            store.register(coordinator)  # its partitions are loaded with their leadership
         self.cluster.on_topic_deleted.append(store.forget_topic)
         self._groups = store, coordinator
         self._maintenance_due_ms = self.clock.now_ms()  # because the store needs maintenance, too
         return self._groups
+
+    @cached_property
+    def group_partitions(self) -> CoordinatorPartitions:
+        """On a node: the partitions of __consumer_offsets that it leads."""
+        from kcli.broker.coordinator_partitions import CoordinatorPartitions
+
+        return CoordinatorPartitions(
+            OFFSETS_TOPIC,
+            self.offsets.load_partition,
+            self.offsets.unload,
+            self.cluster,
+            self.replica_manager,
+            self.timer,
+            self.clock,
+            timeout_ms=self.config.offsets_commit_timeout_ms,
+        )
+
+    @cached_property
+    def marker_writer(self) -> MarkerWriter:
+        """The writer of transaction markers in the partitions that this broker leads."""
+        from kcli.broker.transaction.markers import MarkerWriter
+
+        def error_of_offsets(number: int) -> ErrorCode:
+            return ErrorCode.NONE if self.node is None else self.group_partitions.error_of_partition(number)
+
+        def end_offsets(number: int, producer_id: int, is_commit: bool) -> None:
+            self.offsets.end_transaction(number, producer_id, is_commit=is_commit)
+
+        return MarkerWriter(self.replica_manager, error_of_offsets, end_offsets)
+
+    def _on_leadership(self, tp: TopicPartition, leader_epoch: int | None) -> None:
+        """On a node: let the coordinator follow the leadership of its partitions."""
+        if tp.topic == OFFSETS_TOPIC:
+            self.group_partitions.on_leadership(tp.partition, leader_epoch)
+        elif tp.topic == TRANSACTIONS_TOPIC:
+            self.transactions.partitions.on_leadership(tp.partition, leader_epoch)
+
+    def _load_transactions(self) -> TransactionCoordinator:
+        """Load the transactional ids: at the start if their topic exists, else at the first request."""
+        from kcli.broker.transaction.markers import MarkerSender
+        from kcli.broker.transaction.transaction_coordinator import TransactionCoordinator
+
+        peers = None if self.node is None else self.node.peers
+        markers = MarkerSender(self.cluster, self.marker_writer.write, peers, self.timer, self.clock)
+        coordinator = TransactionCoordinator(
+            self.config,
+            self.cluster,
+            self.replica_manager,
+            markers,
+            self.producer_ids.next,
+            self.timer,
+            self.clock,
+            leads_all=self.node is None,
+        )
+        self._reports += [markers.reports, coordinator.reports]
+        self.cluster.on_topic_deleted.append(coordinator.forget_topic)
+        self._transactions = coordinator
+        if self.node is None:
+            coordinator.load()
+        self._maintenance_due_ms = self.clock.now_ms()  # because the coordinator needs maintenance, too
+        return coordinator
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transactional ids and their transactions."""
+        return self._transactions or retry_without(self.log_manager.release_files, self._load_transactions)
 
     @property
     def offsets(self) -> OffsetStore:
@@ -221,8 +336,23 @@ class Broker:
         return (self._groups or retry_without(self.log_manager.release_files, self._load_groups))[1]
 
     @cached_property
+    def verifier(self) -> PartitionVerifier:
+        """The verification of transactions for the partitions that are led here."""
+        from kcli.broker.transaction.verification import PartitionVerifier
+
+        return PartitionVerifier(
+            self.cluster,
+            lambda: self.transactions,
+            self.replica_manager.partition_or_error,
+            None if self.node is None else self.node.peers,
+            self.clock,
+        )
+
+    @cached_property
     def credentials(self) -> Credentials:
         """The SCRAM users."""
+        if self.node is not None:
+            return self.node.security.credentials
         from kcli.broker.security.credentials import Credentials
 
         return Credentials(self._files, self.log_manager.data_dir, self.log_manager.fail)
@@ -230,26 +360,24 @@ class Broker:
     @cached_property
     def tokens(self) -> DelegationTokens:
         """The delegation tokens."""
-        from kcli.broker.security.delegation_tokens import DelegationTokens
+        if self.node is not None:
+            return self.node.security.tokens
+        from kcli.broker.security.delegation_tokens import DelegationTokens, TokenFile
 
-        return DelegationTokens(self._files, self.log_manager.data_dir, self.log_manager.fail, self.config)
+        return DelegationTokens(TokenFile(self._files, self.log_manager.data_dir, self.log_manager.fail), self.config)
 
     def poll(self, max_wait_ms: float) -> None:
         """Run one iteration of the loop: wait up to `max_wait_ms` for events or due tasks, and process them."""
-        self._loop_thread = threading.get_ident()
-        due_ms = min(self.timer.next_deadline_ms(), self._maintenance_due_ms)
-        wait_ms = min(max_wait_ms, due_ms - self.clock.now_ms())
-        self.server.poll(max(0.0, 0.0 if self._calls else wait_ms))
-        while self._calls:
-            self._calls.popleft()()
-        now_ms = self.clock.now_ms()
-        try:
-            self.timer.advance(now_ms)
-            if now_ms >= self._maintenance_due_ms:
-                self._maintain(now_ms, self.clock.wall_ms())
-        except Exception as bug:  # in one task, which must not stop the others
-            self._log_fault("a due task failed", bug)
+        super().poll(max_wait_ms)
         self._log_reports()
+
+    def _next_due_ms(self) -> float:
+        return min(super()._next_due_ms(), self._maintenance_due_ms)
+
+    def _run_due(self, now_ms: float) -> None:
+        super()._run_due(now_ms)
+        if now_ms >= self._maintenance_due_ms:
+            self._maintain(now_ms, self.clock.wall_ms())
 
     def _maintain(self, now_ms: float, now_wall_ms: int) -> None:
         self._maintenance_due_ms = now_ms + _RETRY_AFTER_BUG_MS
@@ -257,80 +385,79 @@ class Broker:
         due_ms = self.log_manager.tick(now_ms, now_wall_ms)
         if self._groups is not None:
             due_ms = min(due_ms, self._groups[0].tick(now_ms, now_wall_ms))
+        if self._transactions is not None:
+            due_ms = min(due_ms, self._transactions.tick(now_ms, now_wall_ms))
         self._maintenance_due_ms = due_ms
 
     def _log_reports(self) -> None:
         """Log the messages that the parts have collected."""
         for reports in self._reports:
             for text in reports:
-                self._log(text)
+                self.log(text)
             reports.clear()
 
     def run(self, until: Callable[[], bool]) -> None:
         """Poll until `until()` returns True. It is called after each iteration; `wakeup` ends one.
 
-        BrokerFailed if the data directory fails, after the waiting requests were answered with the error.
+        KcliError if a node can never join the cluster. BrokerFailed if the data directory fails, after the waiting
+        requests were answered with the error.
         """
         while not until():
             self.poll(float("inf"))
+            if self.node is not None and self.node.failure is not None:
+                raise self.node.failure
             if self.log_manager.failed is not None:
                 self.server.finish_sending(_FINAL_ANSWERS_MS)
                 raise BrokerFailed(f"the data directory has failed: {self.log_manager.failed}")
 
+    def create_topic(self, name: str, partitions: int | None) -> int:
+        """Create a topic if it does not exist, and return its number of partitions. None: num.partitions."""
+        existing = self.cluster.topics.get(name)
+        if existing is None:
+            existing = self.cluster.create_topic(name, -1 if partitions is None else partitions)
+        return existing.partitions
+
     def shutdown(self, *, clean: bool = True) -> None:
-        """Close all connections and logs. `clean`: flush everything and write the marker of a clean shutdown."""
+        """Close all connections and logs. `clean`: flush everything and write the marker of a clean shutdown.
+
+        A node lets the controller move its leaderships to other nodes before that.
+        """
+        if self.node is not None:
+            if clean and self.config.controlled_shutdown_enable:
+                self.node.leave()
+            self.node.stop()
         self.server.close()
+        for sock in self._sockets:
+            sock.close()
         if clean:
             self.cluster.save_pending()
-        self.log_manager.close(clean=clean)
+        self.log_manager.close(clean=clean, broker_epoch=-1 if self.node is None else self.node.epoch)
         self._log_reports()
 
     def kill(self) -> None:
         """End it as kill -9 would: nothing is flushed or marked."""
         self.shutdown(clean=False)
 
-    # ---- from other threads ----
-
-    def wakeup(self) -> None:
-        """End the current wait of `poll`, or the next one."""
-        self.server.wakeup()
-
-    def call(self, fn: Callable[[], T], timeout_s: float = 30.0) -> T:
-        """Call `fn()` in the loop thread between two requests; return its result or raise its exception."""
-        if self._loop_thread in (None, threading.get_ident()):
-            return fn()
-        done = threading.Event()
-        outcomes: list[tuple[T | None, BaseException | None]] = []
-
-        def run() -> None:
-            try:
-                outcomes.append((fn(), None))
-            except BaseException as error:
-                outcomes.append((None, error))
-            done.set()
-
-        self._calls.append(run)
-        self.wakeup()
-        if not done.wait(timeout_s):
-            raise KcliError(f"the broker's loop did not run the call within {timeout_s:g} s")
-        value, error = outcomes[0]
-        if error is not None:
-            raise error
-        return value  # type: ignore[return-value]
-
     # ---- internal ----
 
     def _handle(self, request: Request[Any], context: RequestContext) -> Answer:
+        if self.node is not None and self.node.is_forwarded(context.api_key):
+            return self.node.forward(request, context)
         handler = self._handlers.get(context.api_key)
         if handler is None:
             name = f"kcli.broker.handlers.{HANDLERS[context.api_key].module}"
             module = retry_without(self.log_manager.release_files, lambda: import_module(name))
-            handler = self._handlers[context.api_key] = module.handle
+            handler = module.handle
+            if self.node is not None:
+                group_requests = import_module("kcli.broker.handlers.group_requests")
+                if context.api_key in group_requests.API_KEYS:
+                    handler = partial(group_requests.handle, module, self.group_partitions)
+            self._handlers[context.api_key] = handler
         return handler(self, request, context)
 
-    def _make_server(self) -> SocketServer:
+    def _make_selector(self) -> Selector:
         config = self.config
-        selector = Selector(
+        return Selector(
             self.clock,
             max_frame_bytes=config.socket_request_max_bytes,
             memory_limit_bytes=config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else None,
@@ -338,10 +465,13 @@ class Broker:
             half_duplex=True,
             initial_frame_bytes=_FIRST_READ_BYTES,
         )
+
+    def _make_server(self) -> SocketServer:
+        config = self.config
         max_connections = max_open_connections()
         quotas = ConnectionQuotas(min(config.max_connections, max_connections), config.max_connections_per_ip)
         return SocketServer(
-            selector,
+            self._selector,
             quotas,
             self._handle,
             self.control,
@@ -350,25 +480,6 @@ class Broker:
             self._log_fault,
             release_descriptors=self.log_manager.release_files,
             evicts=max_connections < config.max_connections,
+            served=self.apis,
             refusal_delay_ms=config.connection_failed_authentication_delay_ms,
         )
-
-    def _log_fault(self, text: str, bug: BaseException | None) -> None:
-        self._log(text if bug is None else f"{text}: {type(bug).__name__}: {bug}")
-        if bug is not None and os.environ.get("KCLI_DEBUG") == "1":
-            import traceback
-
-            self._log("".join(traceback.format_exception(bug)).rstrip())
-
-
-def _shown(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host or '0.0.0.0'}:{port}"
-
-
-def _reachable_host(host: str) -> str:
-    """Return the host to advertise: the name of this machine if the broker listens on all addresses, as in Kafka."""
-    return socket.gethostname() if host in ("", "0.0.0.0", "::") else host
-
-
-def _log_to_stderr(text: str) -> None:
-    print(f"kcli broker: {text}", file=sys.stderr, flush=True)

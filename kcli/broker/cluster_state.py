@@ -10,97 +10,110 @@ disk errors take the data directory offline.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from kcli.broker.cluster_view import DEFAULT, ClusterView, LiveBroker
 from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import without_effect
 from kcli.broker.data_dir import random_uuid
 from kcli.broker.dynamic_config import DynamicConfig
 from kcli.broker.files import is_exhausted
-from kcli.broker.topic_configs import TOPIC_OPTIONS, check_topic_configs, log_config
+from kcli.broker.metadata.cluster_values import PartitionState
+from kcli.broker.metadata.features import FEATURES_OF_SINGLE
+from kcli.broker.topic_configs import TOPIC_OPTIONS, check_topic_configs
 from kcli.broker.topic_rules import (
     check_assignments,
     check_counts,
     check_new_name,
     check_partition_limit,
     check_replicas,
+    new_partition_count,
 )
 from kcli.broker.topic_store import Catalogue, Topic, TopicStore, adopt_partitions
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
-from kcli.structs import OFFSETS_TOPIC, SHARE_GROUPS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
     from kcli.broker.files import Files
-    from kcli.broker.log.log_config import LogConfig
     from kcli.broker.log_manager import LogManager
+    from kcli.broker.quotas import Entity
     from kcli.broker.replica_manager import ReplicaManager
 
-_SEGMENT_BYTES = "104857600"  # of the internal topics for transactions and share groups
-DEFAULT = -1  # as partition count or replication factor: the default in the broker's settings
 
+class ClusterState(ClusterView):
+    """The topics and settings of a single broker, which it stores and changes itself.
 
-class ClusterState:
-    """Topics by name, dynamic settings, and the advertised addresses, which are set when the broker listens.
-
-    Create it before the logs are opened, because opening needs `log_config`, and call `start` afterwards. The callbacks
-    in `on_topic_deleted` get the topic's name and the wall-clock time. `reports` holds messages to log.
+    Create it before the logs are opened, because opening needs `log_config`, and call `start` afterwards.
     """
 
     def __init__(
         self, config: BrokerConfig, files: Files, log_manager: LogManager, replica_manager: ReplicaManager
     ) -> None:
         """Read the topic store. ConfigError if it is damaged."""
-        self.node_id = config.node_id
-        self.cluster_id = log_manager.cluster_id
-        #: The address that clients of each listener are told, by the listener's name.
-        self.advertised = {
-            one.name: (one.advertised_host or one.host, one.advertised_port or one.port) for one in config.endpoints
-        }
-        self.on_topic_deleted: list[Callable[[str, int], None]] = []
-        self.reports: list[str] = []
-        self._is_pending = False
-        self._log_manager = log_manager
-        self._replica_manager = replica_manager
         self._store = TopicStore(files, log_manager.data_dir)
         stored = self._store.load()
-        self._catalogue = stored or Catalogue()
-        self.dynamic = DynamicConfig(config, self._catalogue.broker_configs)
+        self._catalogue, self._is_new = stored or Catalogue(), stored is None
+        super().__init__(config, log_manager.cluster_id, DynamicConfig(config, self._catalogue.broker_configs))
         if stored is None:
             self.dynamic.seed()
+        self._is_pending = False
+        self._together: list[Topic] | None = None  # new topics that are not saved yet, within `creating_together`
+        self._log_manager = log_manager
+        self._replica_manager = replica_manager
         self.topics = self._catalogue.topics
         self._by_id = {topic.topic_id: topic for topic in self.topics.values()}
 
-    def __repr__(self) -> str:
-        return f"<ClusterState {self.cluster_id} node={self.node_id} {len(self.topics)} topics>"
+    @property
+    def controller_id(self) -> int:
+        return self.node_id
+
+    def brokers(self, listener: str, *, with_fenced: bool = False) -> list[LiveBroker]:
+        host, port = self.address(listener)
+        return [LiveBroker(self.node_id, host, port, self.dynamic.initial.broker_rack)]
+
+    def partition_state(self, tp: TopicPartition) -> PartitionState | None:
+        topic = self.topics.get(tp.topic)
+        if topic is None or not 0 <= tp.partition < topic.partitions:
+            return None
+        partition = self._replica_manager.partition(tp)
+        only = (self.node_id,)
+        return PartitionState(only, only, self.node_id, partition.leader_epoch if partition else 0)
 
     @property
-    def settings(self) -> BrokerConfig:
-        """The broker's settings, including those changed at run time."""
-        return self.dynamic.settings
+    def supported_features(self) -> Mapping[str, tuple[int, int]]:
+        return FEATURES_OF_SINGLE
 
-    def address(self, listener: str) -> tuple[str, int]:
-        """Return the host and port for clients of a listener; an unknown name means the first listener."""
-        return self.advertised.get(listener) or next(iter(self.advertised.values()))
+    @property
+    def features(self) -> Mapping[str, int]:
+        return self._catalogue.features
 
-    def log_config(self, name: str) -> LogConfig:
-        """Return the log configuration of a topic; the defaults for an unknown one."""
-        topic = self.topics.get(name)
-        return log_config(self.settings, topic.configs if topic else self.internal_configs(name))
+    @property
+    def features_epoch(self) -> int:
+        return self._catalogue.features_epoch
 
-    def topic_by_id(self, topic_id: UUID) -> Topic | None:
-        return self._by_id.get(topic_id)
+    @property
+    def quotas(self) -> dict[Entity, dict[str, float]]:
+        return self._catalogue.quotas
 
     def start(self) -> None:
         """Reconcile the store with the directories, and lead all partitions. ConfigError if they are in conflict."""
+        if self._is_new and self._log_manager.dir.has_kafka_metadata and self._log_manager.logs:
+            self.reports.append(
+                f"{self._log_manager.data_dir} has the metadata log of a controller, which a broker without a "
+                "controller does not read: topics are adopted with default settings"
+            )
         self.reports += adopt_partitions(self._catalogue, self._log_manager, self.internal_configs)
         self._by_id = {topic.topic_id: topic for topic in self.topics.values()}
         self._save()
         for topic in self.topics.values():
             self._create_partitions(topic, range(topic.partitions))
+        if self.quotas:
+            self._replica_manager.set_client_quotas(self.quotas)
 
     # ---- creation ----
 
@@ -114,18 +127,19 @@ class ClusterState:
         assignments: Mapping[int, Sequence[int]] | None = None,
         validate_only: bool = False,
     ) -> Topic:
-        """Create a topic, or only validate the request. BrokerError with the code that CreateTopics returns.
-
-        `assignments` are the replicas of each partition; they replace both counts.
-        """
         check_new_name(name, self.topics)
         if assignments:
-            check_assignments(assignments, self.node_id)
+            check_assignments(assignments, (self.node_id,))
             partitions, replication_factor = len(assignments), 1
         partitions = self.settings.num_partitions if partitions == DEFAULT else partitions
         if replication_factor == DEFAULT:
             replication_factor = self.settings.default_replication_factor
         check_counts(partitions, replication_factor)
+        if replication_factor > 1:
+            raise BrokerError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"The replication factor is {replication_factor}, but there is only 1 broker",
+            )
         topic = Topic(name, random_uuid(), partitions, dict(configs or {}))
         check_topic_configs(self.settings, topic.configs)
         if not validate_only:
@@ -135,57 +149,57 @@ class ClusterState:
         return topic
 
     def auto_create(self, name: str) -> Topic:
-        """Create a topic that a client named in a Metadata request. BrokerError if its name is not valid."""
         return self.ensure_internal(name) if self.internal_configs(name) else self.create_topic(name)
 
     def ensure_internal(self, name: str) -> Topic:
-        """Return the internal topic of that name; create it with its partitions and settings if it does not exist."""
         topic = self.topics.get(name)
         if topic is not None:
             return topic
-        settings = self.settings
-        counts = {
-            OFFSETS_TOPIC: (settings.offsets_topic_num_partitions, settings.offsets_topic_replication_factor),
-            TRANSACTIONS_TOPIC: (
-                settings.transaction_state_log_num_partitions,
-                settings.transaction_state_log_replication_factor,
-            ),
-            SHARE_GROUPS_TOPIC: (
-                settings.share_coordinator_state_topic_num_partitions,
-                settings.share_coordinator_state_topic_replication_factor,
-            ),
-        }
-        return self.create_topic(name, *counts[name], self.internal_configs(name))
+        return self.create_topic(name, *self.internal_counts(name), self.internal_configs(name))
 
-    def internal_configs(self, name: str) -> dict[str, str]:
-        """Return the initial overrides of an internal topic, as in Kafka; an empty dict for other topics."""
-        settings = self.settings
-        if name == OFFSETS_TOPIC:
-            size = str(settings.offsets_topic_segment_bytes)
-            return {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": size}
-        if name == TRANSACTIONS_TOPIC:
-            in_sync = {"min.insync.replicas": str(settings.transaction_state_log_min_isr)}
-            elections = {"unclean.leader.election.enable": "false"}
-            codec = {"compression.type": "uncompressed"}
-            return {"cleanup.policy": "compact", **codec, "segment.bytes": _SEGMENT_BYTES, **in_sync, **elections}
-        if name == SHARE_GROUPS_TOPIC:
-            in_sync = {"min.insync.replicas": str(settings.share_coordinator_state_topic_min_isr)}
-            kept = {"cleanup.policy": "delete", "retention.ms": "-1"}
-            return {**kept, "compression.type": "producer", "segment.bytes": _SEGMENT_BYTES, **in_sync}
-        return {}
+    @contextmanager
+    def creating_together(self) -> Iterator[dict[str, BrokerError]]:
+        """Save the topics that are created within, and create their partitions, at the end of the context."""
+        created: list[Topic] = []
+        failures: dict[str, BrokerError] = {}
+        self._together = created
+        try:
+            yield failures
+        finally:
+            self._together = None
+            if created:
+                failures.update(self._complete_topics(created))
 
     def _add_topic(self, topic: Topic) -> None:
         self.topics[topic.name] = topic
         self._by_id[topic.topic_id] = topic
+        if self._together is not None:
+            self._together.append(topic)
+        else:
+            for failure in self._complete_topics([topic]).values():
+                raise failure
+
+    def _complete_topics(self, topics: Sequence[Topic]) -> dict[str, BrokerError]:
+        """Save new topics with one write, and create their partitions. Take back those that fail, and return why."""
+        failures = {}
         try:
             self._save()
-            self._create_partitions(topic, range(topic.partitions))
-        except BrokerError:
-            del self.topics[topic.name], self._by_id[topic.topic_id]
-            if not self._discard_partitions(topic, range(topic.partitions)):
-                self._catalogue.deleted[topic.topic_id] = topic.name  # the next start removes the rest
+        except BrokerError as error:
+            failures = {topic.name: error for topic in topics}
+        for topic in topics:
+            if topic.name not in failures:
+                try:
+                    self._create_partitions(topic, range(topic.partitions))
+                except BrokerError as error:
+                    failures[topic.name] = error
+        for topic in topics:
+            if topic.name in failures:
+                del self.topics[topic.name], self._by_id[topic.topic_id]
+                if not self._discard_partitions(topic, range(topic.partitions)):
+                    self._catalogue.deleted[topic.topic_id] = topic.name  # the next start removes the rest
+        if failures:
             self._save_again()
-            raise
+        return failures
 
     def _discard_partitions(self, topic: Topic, numbers: range) -> bool:
         """Remove partitions that could not be created together with all others; False if some remain on the disk."""
@@ -203,7 +217,6 @@ class ClusterState:
         self.save_pending()
 
     def save_pending(self) -> None:
-        """Save the catalogue if that failed while a change was taken back."""
         if self._is_pending:
             try:
                 self._store.save(self._catalogue)
@@ -222,19 +235,9 @@ class ClusterState:
         """Increase a topic to `total` partitions. BrokerError with the code that CreatePartitions returns."""
         topic = self.topic_or_error(name)
         existing = topic.partitions
-        if total <= existing:
-            raise BrokerError(
-                ErrorCode.INVALID_PARTITIONS,
-                f"Topic '{name}' already has {existing} partition(s)"
-                + (f"; {total} would be fewer" if total < existing else ""),
-            )
-        if assignments is not None and len(assignments) != total - existing:
-            raise BrokerError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{total - existing} partition(s) are added, but the request assigns replicas to {len(assignments)}",
-            )
+        new_partition_count(name, existing, total, assignments)
         for replicas in assignments or ():
-            check_replicas(replicas, self.node_id)
+            check_replicas(replicas, (self.node_id,))
         check_partition_limit(total)
         if validate_only:
             return
@@ -320,21 +323,46 @@ class ClusterState:
         for name in self.topics:
             self._replica_manager.set_log_config(name, self.log_config(name))
 
+    def resource_configs(self, kind: int) -> Mapping[str, Mapping[str, str]]:
+        return self._catalogue.resource_configs.get(kind, {})
+
+    def set_resource_configs(self, kind: int, name: str, configs: Mapping[str, str]) -> None:
+        of_kind = self._catalogue.resource_configs.setdefault(kind, {})
+        previous = dict(of_kind)
+        of_kind.pop(name, None)
+        if configs:
+            of_kind[name] = dict(configs)
+        try:
+            self._save()
+        except BrokerError:
+            self._catalogue.resource_configs[kind] = previous
+            raise
+
+    def follow(
+        self,
+        features: dict[str, int],
+        quotas: dict[Entity, dict[str, float]],
+        broker_configs: dict[str, dict[str, str]],
+    ) -> None:
+        """Take over what a decision has changed. BrokerError if it cannot be saved."""
+        catalogue = self._catalogue
+        before = catalogue.features, catalogue.quotas, catalogue.broker_configs
+        catalogue.features, catalogue.quotas, catalogue.broker_configs = features, quotas, broker_configs
+        catalogue.features_epoch += 1
+        try:
+            self._save()
+        except BrokerError:
+            catalogue.features, catalogue.quotas, catalogue.broker_configs = before
+            catalogue.features_epoch -= 1
+            raise
+        self.dynamic.follow(broker_configs)
+        self._replica_manager.set_client_quotas(quotas)
+
     # ---- internal ----
 
     def _report_ignored(self, topic: str, settings: Iterable[str]) -> None:
         if (ignored := without_effect(sorted(settings), TOPIC_OPTIONS)) is not None:
             self.reports.append(f"topic {topic}: {ignored}")
-
-    def topic_or_error(self, name_or_id: str | UUID) -> Topic:
-        """Return the topic. BrokerError UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID if there is none."""
-        if isinstance(name_or_id, UUID):
-            topic, code = self._by_id.get(name_or_id), ErrorCode.UNKNOWN_TOPIC_ID
-        else:
-            topic, code = self.topics.get(name_or_id), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if topic is None:
-            raise BrokerError(code)
-        return topic
 
     def _create_partitions(self, topic: Topic, numbers: range) -> None:
         settings = self.log_config(topic.name)

@@ -28,7 +28,7 @@ class Update(Enum):
 class Option(Setting):
     """One setting of the broker or of a topic."""
 
-    __slots__ = ("ignored", "internal", "synonyms", "update")
+    __slots__ = ("ignored", "internal", "of_nodes", "synonyms", "update")
 
     def __init__(
         self,
@@ -36,19 +36,22 @@ class Option(Setting):
         *,
         update: Update = Update.READ_ONLY,
         ignored: bool = False,
+        of_nodes: bool = False,
         internal: bool = False,
         synonyms: Mapping[str, int] | None = None,
         **definition: Any,
     ) -> None:
         """`definition` is passed to `Setting`.
 
-        An `ignored` setting is accepted and has no effect; `without_effect` reports it. An `internal` setting is hidden
+        An `ignored` setting is accepted and has no effect; `without_effect` reports it. A setting `of_nodes` has an
+        effect only in a node of a cluster. An `internal` setting is hidden
         from clients unless it is set. `synonyms` of a topic setting are the broker settings that give its default, in
         order of precedence, each with the factor from its unit to the topic's.
         """
         super().__init__(default, **definition)
         self.update = update
         self.ignored = ignored
+        self.of_nodes = of_nodes
         self.internal = internal
         self.synonyms = synonyms or {}
 
@@ -60,12 +63,15 @@ class Option(Setting):
     @property
     def type_number(self) -> int:
         """The type in DescribeConfigs."""
-        return _CLASS if self.name.endswith(".class") else _TYPE_NUMBERS[self.kind]
+        # Kafka declares this one class name as a string.
+        is_class = self.name.endswith(".class") and self.name != "replica.selector.class"
+        return _CLASS if is_class else _TYPE_NUMBERS[self.kind]
 
 
-def without_effect(names: Iterable[str], options: Mapping[str, Option]) -> str | None:
+def without_effect(names: Iterable[str], options: Mapping[str, Option], *, is_node: bool = True) -> str | None:
     """Return a sentence about those of these settings that have no effect, None if all have one."""
-    ignored = [name for name in names if name in options and options[name].ignored]
+    known = [(name, options[name]) for name in names if name in options]
+    ignored = [name for name, one in known if one.ignored or (one.of_nodes and not is_node)]
     if not ignored:
         return None
     return f"{', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect in this broker"

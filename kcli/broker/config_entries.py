@@ -1,6 +1,6 @@
 """Settings as DescribeConfigs returns them: each with its value, the source of the value, and its synonyms.
 
-Precedence as in KIP-226: topic, this broker, all brokers, the settings at start, Kafka's default.
+Precedence as in KIP-226: topic or group, this broker, all brokers, the settings at start, Kafka's default.
 """
 
 from __future__ import annotations
@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from kcli.broker.client_metrics_configs import CLIENT_METRICS_OPTIONS, client_metrics_values
 from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import Option, Update
 from kcli.broker.dynamic_config import DynamicConfig
+from kcli.broker.group_configs import GROUP_OPTIONS, group_values
 from kcli.broker.topic_configs import TOPIC_OPTIONS, topic_values
 from kcli.settings import format_value
 
-TOPIC, THIS_BROKER, ALL_BROKERS, STATIC_BROKER, DEFAULT = 1, 2, 3, 4, 5
+TOPIC, THIS_BROKER, ALL_BROKERS, STATIC_BROKER, DEFAULT, CLIENT_METRICS, GROUP = 1, 2, 3, 4, 5, 7, 8
 
 
 class Synonym(NamedTuple):
@@ -41,17 +43,39 @@ def topic_entries(dynamic: DynamicConfig, overrides: Mapping[str, str]) -> list[
     """Return all settings of a topic, sorted by name."""
     values = topic_values(dynamic.settings, overrides)
     return [
-        _topic_entry(option, values[name], dynamic, overrides)
+        _entry(option, values[name], TOPIC, dynamic, overrides)
         for name, option in TOPIC_OPTIONS.items()
         if not option.internal or name in overrides
     ]
 
 
-def _topic_entry(option: Option, value: object, dynamic: DynamicConfig, overrides: Mapping[str, str]) -> ConfigEntry:
+def group_entries(dynamic: DynamicConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """Return all settings of a group, sorted by name."""
+    values = group_values(dynamic.settings, overrides)
+    return [_entry(option, values[name], GROUP, dynamic, overrides) for name, option in GROUP_OPTIONS.items()]
+
+
+def client_metrics_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """Return all settings of client metrics, sorted by name."""
+    entries = []
+    for name, value in client_metrics_values(overrides).items():
+        text = format_value(value)
+        synonyms = [Synonym(name, text, CLIENT_METRICS)] if name in overrides else []
+        source = CLIENT_METRICS if synonyms else DEFAULT
+        entries.append(ConfigEntry(name, text, source, False, synonyms, CLIENT_METRICS_OPTIONS[name].type_number))
+    return entries
+
+
+def _entry(
+    option: Option, value: object, own: int, dynamic: DynamicConfig, overrides: Mapping[str, str]
+) -> ConfigEntry:
+    """Return a setting of a topic or group; `own` is the source of its overrides."""
     name, text = option.name, format_value(value)
-    synonyms = [Synonym(name, text, TOPIC)] if name in overrides else []
+    synonyms = [Synonym(name, text, own)] if name in overrides else []
     if option.synonyms:
         synonyms += _broker_synonyms(next(iter(option.synonyms)), dynamic)
+    elif own == GROUP:
+        synonyms.append(Synonym(name, format_value(option.default), DEFAULT))
     source = synonyms[0].source if synonyms else DEFAULT
     return ConfigEntry(name, text, source, False, synonyms, option.type_number)
 
@@ -61,7 +85,7 @@ def broker_entries(dynamic: DynamicConfig) -> list[ConfigEntry]:
     return [
         _broker_entry(option, dynamic)
         for name, option in sorted(BROKER_OPTIONS.items())
-        if not option.internal or name in dynamic.initial.given
+        if not option.internal or name in dynamic.settings.given
     ]
 
 

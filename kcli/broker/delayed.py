@@ -17,16 +17,7 @@ from kcli.errors import BrokerError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.broker.partition import Partition, PartitionFetch, PartitionRead
-
-
-class FetchParams(NamedTuple):
-    """The limits of a Fetch request as a whole."""
-
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    read_committed: bool = False
+    from kcli.broker.partition import FetchParams, Partition, PartitionFetch, PartitionRead
 
 
 class FetchTarget(NamedTuple):
@@ -74,8 +65,12 @@ class DelayedFetch(DelayedOperation):
         *,
         find_partition: FindPartition,
         read: Callable[[FetchParams, Sequence[FetchTarget]], list[PartitionRead]],
+        is_throttled: Callable[[TopicPartition, int], bool],
     ) -> None:
-        """`reads` is the result of the first read. It is still the answer if only the deadline passes."""
+        """`reads` is the result of the first read. It is still the answer if only the deadline passes.
+
+        `is_throttled(tp, replica)` is True for partitions of which a replica gets nothing now.
+        """
         super().__init__(deadline_ms)
         self.outcome: Pending[list[PartitionRead]] = Pending()
         self.params = params
@@ -85,6 +80,7 @@ class DelayedFetch(DelayedOperation):
         self._is_parked = False
         self._find_partition = find_partition
         self._read = read
+        self._is_throttled = is_throttled
 
     def try_complete(self) -> bool:
         """Complete by Kafka's rules.
@@ -103,9 +99,12 @@ class DelayedFetch(DelayedOperation):
                 partition = self._find_partition(tp)
             except BrokerError:
                 return self.complete()
-            size = partition.bytes_to_read(requested, start, read_committed=self.params.read_committed)
+            size = partition.bytes_to_read(requested, start, self.params)
             if size is None:
                 return self.complete()
+            replica_id = self.params.replica_id
+            if size and replica_id >= 0 and self._is_throttled(tp, replica_id):
+                continue
             available += size
             if available >= self.params.min_bytes:
                 return self.complete()
@@ -116,9 +115,14 @@ class DelayedFetch(DelayedOperation):
 
     def again(self, deadline_ms: float) -> DelayedFetch:
         """Return the same fetch with another deadline, to be parked without a try because nothing has changed."""
-        find_partition, read = self._find_partition, self._read
         fetch = DelayedFetch(
-            deadline_ms, self.params, self.targets, self.reads, find_partition=find_partition, read=read
+            deadline_ms,
+            self.params,
+            self.targets,
+            self.reads,
+            find_partition=self._find_partition,
+            read=self._read,
+            is_throttled=self._is_throttled,
         )
         fetch._is_parked = True
         return fetch
@@ -127,7 +131,8 @@ class DelayedFetch(DelayedOperation):
 class DelayedProduce(DelayedOperation):
     """A Produce with acks=all, answered when all in-sync replicas have every batch, or at its deadline.
 
-    Partitions that are not replicated by the deadline get REQUEST_TIMED_OUT.
+    Partitions that are not replicated by the deadline get REQUEST_TIMED_OUT; replicated ones of which too few replicas
+    are in sync by then get NOT_ENOUGH_REPLICAS_AFTER_APPEND.
     """
 
     def __init__(
@@ -157,7 +162,58 @@ class DelayedProduce(DelayedOperation):
         except BrokerError as error:
             self._fail(tp, error.code)
             return True
-        return partition.log.high_watermark > self._outcomes[tp].last_offset
+        if partition.log.high_watermark <= self._outcomes[tp].last_offset:
+            return False
+        if partition.is_under_min_isr:
+            self._fail(tp, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        return True
 
     def _fail(self, tp: TopicPartition, code: ErrorCode) -> None:
         self._outcomes[tp] = ProduceOutcome(code)
+
+
+class DelayedDeleteRecords(DelayedOperation):
+    """A DeleteRecords that is answered when all live replicas start at the requested offsets, or at its deadline.
+
+    The outcome is an error and the low watermark (-1 with an error) of each partition. Partitions that are not done by
+    the deadline get REQUEST_TIMED_OUT.
+    """
+
+    def __init__(
+        self,
+        deadline_ms: float,
+        offsets: dict[TopicPartition, int],
+        outcomes: dict[TopicPartition, tuple[ErrorCode, int]],
+        *,
+        find_partition: FindPartition,
+    ) -> None:
+        """`offsets` are the new log start offsets; `outcomes` has the partitions that were refused."""
+        super().__init__(deadline_ms)
+        self.outcome: Pending[dict[TopicPartition, tuple[ErrorCode, int]]] = Pending()
+        self._find_partition = find_partition
+        self._outcomes = outcomes
+        self._waiting = offsets
+
+    def try_complete(self) -> bool:
+        self._waiting = {tp: offset for tp, offset in self._waiting.items() if not self._is_decided(tp, offset)}
+        return not self._waiting and self.complete()
+
+    def on_expire(self) -> None:
+        for tp in self._waiting:
+            self._outcomes[tp] = ErrorCode.REQUEST_TIMED_OUT, -1
+
+    def on_complete(self) -> None:
+        self.outcome.complete(self._outcomes)
+
+    def _is_decided(self, tp: TopicPartition, offset: int) -> bool:
+        try:
+            partition = self._find_partition(tp)
+            partition.check_leader()
+        except BrokerError as error:
+            self._outcomes[tp] = error.code, -1
+            return True
+        low_watermark = partition.low_watermark
+        if low_watermark < offset:
+            return False
+        self._outcomes[tp] = ErrorCode.NONE, low_watermark
+        return True

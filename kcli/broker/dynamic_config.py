@@ -47,9 +47,9 @@ class DynamicConfig:
     def replace(self, broker: str, configs: Mapping[str, str], *, validate_only: bool = False) -> dict[str, str]:
         """Replace the overrides of a broker and return the previous ones. BrokerError, and no change, if invalid."""
         previous = self.changed.get(broker, {})
-        self._check_broker(broker)
+        self.check_broker(broker)
         _check_changes(configs)
-        _check_in_sync(broker, previous, configs)
+        check_in_sync(broker, previous, configs)
         try:
             settings = self._effective({**self.changed, broker: dict(configs)})
         except ConfigError as error:
@@ -64,15 +64,21 @@ class DynamicConfig:
         self.changed[broker] = previous
         self.settings = self._effective(self.changed)
 
+    def follow(self, changed: dict[str, dict[str, str]]) -> None:
+        """Replace all overrides by those of the metadata log. ConfigError, and no change, if they do not fit."""
+        self.settings = self._effective(changed)
+        self.changed = changed
+
     def _effective(self, changed: Mapping[str, Mapping[str, str]]) -> BrokerConfig:
         """Return the settings: overrides of this broker first, then of all brokers, then the settings at start."""
         this_broker = changed.get(str(self.initial.node_id), {})
         return self.initial.with_properties({**changed.get(ALL_BROKERS, {}), **this_broker})
 
-    def _check_broker(self, broker: str) -> None:
+    def check_broker(self, broker: str) -> None:
+        """Raise INVALID_REQUEST unless the name of a broker resource means all brokers or this one."""
         this_broker = str(self.initial.node_id)
         if broker not in (ALL_BROKERS, this_broker):
-            raise BrokerError(ErrorCode.INVALID_REQUEST, f"this is broker {this_broker}, not {broker!r}")
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"This is broker {this_broker}, not {broker!r}")
 
 
 def _check_changes(configs: Mapping[str, str]) -> None:
@@ -84,7 +90,7 @@ def _check_changes(configs: Mapping[str, str]) -> None:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{name} cannot be changed while the broker runs")
 
 
-def _check_in_sync(broker: str, previous: Mapping[str, str], configs: Mapping[str, str]) -> None:
+def check_in_sync(broker: str, previous: Mapping[str, str], configs: Mapping[str, str]) -> None:
     """Reject changes that leave no single min.insync.replicas for all brokers, which KIP-966 elections need."""
     if broker != ALL_BROKERS and _IN_SYNC in configs:
         raise BrokerError(ErrorCode.INVALID_CONFIG, f"{_IN_SYNC} can only be set for all brokers")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.broker.control import Control, Hook, SeenRequest
+from kcli.broker.loop_thread import LoopThread
 from kcli.errors import KcliError
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kcli.broker.security.ready_made import ReadyMade
 
 T = TypeVar("T")
-
-JOIN_S = 30.0
 
 
 class EmbeddedBroker:
@@ -51,18 +49,14 @@ class EmbeddedBroker:
         self._temporary = None if data_dir else tempfile.TemporaryDirectory(prefix="kcli-broker-")
         self.data_dir = Path(data_dir or self._temporary.name)  # type: ignore[union-attr]
         self._port = port
-        self._settings = {_property(name): _text(value) for name, value in settings.items()}
+        self._settings = {property_name(name): property_text(value) for name, value in settings.items()}
         self._acls = None if acls is None else tuple(acls)
         self._addresses: dict[str, str] = {}
-        self._broker: Broker | None = None
-        self._thread: threading.Thread | None = None
-        self._stopping = threading.Event()
-        self._failure: BaseException | None = None
+        self._loop: LoopThread[Broker] = LoopThread("kcli-broker")
         self._control = Control()
 
     def __repr__(self) -> str:
-        state = "running" if self.is_running else "failed" if self._failure else "stopped"
-        return f"<EmbeddedBroker 127.0.0.1:{self._port} {state} {self.data_dir}>"
+        return f"<EmbeddedBroker 127.0.0.1:{self._port} {self._loop.state} {self.data_dir}>"
 
     def __enter__(self) -> EmbeddedBroker:
         try:
@@ -77,7 +71,7 @@ class EmbeddedBroker:
 
     @property
     def is_running(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return self._loop.is_running
 
     @property
     def address(self) -> str:
@@ -137,12 +131,7 @@ class EmbeddedBroker:
         self._addresses = {one.name: f"127.0.0.1:{one.port}" for one in broker.endpoints}
         if self._acls is not None and broker.acls is not None:
             broker.acls.add(self._acls)
-        self._broker, self._failure = broker, None
-        self._stopping.clear()
-        is_polling = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(broker, is_polling), name="kcli-broker", daemon=True)
-        self._thread.start()
-        is_polling.wait()
+        self._loop.start(broker, lambda: broker.is_serving)
 
     def _properties(self) -> dict[str, str]:
         """Return the broker's properties; after the first start with the ports that it has."""
@@ -157,24 +146,13 @@ class EmbeddedBroker:
             listeners = ",".join(f"{name}://{address}" for name, address in self._addresses.items())
         return {**own, **self._settings, "log.dirs": str(self.data_dir), "listeners": listeners}
 
-    def _run(self, broker: Broker, is_polling: threading.Event) -> None:
-        try:
-            try:
-                broker.poll(0)  # the loop belongs to this thread from here on
-            finally:
-                is_polling.set()
-            broker.run(self._stopping.is_set)
-        except BaseException as failure:
-            self._failure = failure
-            broker.kill()
-
     def stop(self) -> None:
         """Shut down cleanly, as SIGTERM does: flush everything and mark the directory clean. No-op if stopped."""
-        self._end(lambda broker: broker.shutdown(clean=True))
+        self._loop.end(lambda broker: broker.shutdown(clean=True))
 
     def kill(self) -> None:
         """Stop as by kill -9: connections break, nothing is flushed, no marker is written. No-op if stopped."""
-        self._end(lambda broker: broker.kill())
+        self._loop.end(lambda broker: broker.kill())
 
     def restart(self) -> None:
         """Stop if running, and start with the same address and data. After `kill()` the logs are recovered."""
@@ -186,36 +164,23 @@ class EmbeddedBroker:
         self.stop()
         if self._temporary is not None:
             self._temporary.cleanup()
-        if self._failure is not None:
-            raise KcliError(f"the embedded broker failed: {self._failure!r}") from self._failure
-
-    def _end(self, finish: Callable[[Broker], None]) -> None:
-        broker, thread, self._broker, self._thread = self._broker, self._thread, None, None
-        if broker is None or thread is None:
-            return
-        self._stopping.set()
-        broker.wakeup()
-        thread.join(JOIN_S)
-        if thread.is_alive():
-            raise KcliError(f"the embedded broker's loop did not end within {JOIN_S:.0f} s")
-        if self._failure is None:
-            finish(broker)
+        if self._loop.failure is not None:
+            raise KcliError(f"the embedded broker failed: {self._loop.failure!r}") from self._loop.failure
 
     # ---- state ----
 
     def call(self, fn: Callable[[Broker], T]) -> T:
         """Call `fn(broker)` in the broker's thread between two requests; return its result or raise its exception."""
-        broker = self._broker
-        if broker is None or not self.is_running:
-            raise KcliError(f"{self!r} is not running") from self._failure
-        return broker.call(lambda: fn(broker))
+        if not self.is_running:
+            raise KcliError(f"{self!r} is not running") from self._loop.failure
+        return self._loop.call(fn)
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, Any] | None = None) -> str:
         """Create a topic and return its name. BrokerError with the code that CreateTopics returns.
 
         `configs` are Kafka's topic properties, with dots or underscores.
         """
-        texts = {_property(key): _text(value) for key, value in (configs or {}).items()}
+        texts = {property_name(key): property_text(value) for key, value in (configs or {}).items()}
         self.call(lambda broker: broker.cluster.create_topic(name, partitions, 1, texts, validate_only=False))
         return name
 
@@ -260,11 +225,11 @@ def _ready_made(security: str, users: Mapping[str, str] | None) -> ReadyMade | N
     return ReadyMade.checked(security, users)
 
 
-def _property(name: str) -> str:
+def property_name(name: str) -> str:
     """Return Kafka's name of a setting. A name with dots is that already: `listener.name.sasl_ssl.ssl.client.auth`."""
     return name if "." in name else name.replace("_", ".")
 
 
-def _text(value: Any) -> str:
+def property_text(value: Any) -> str:
     """Format a property's value as Kafka does: booleans in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -51,6 +51,8 @@ class _SessionPartition:
         )
         # After an error the high watermark is -1, so that the first answer without an error is sent, too.
         self.high_watermark, self.log_start_offset = read.high_watermark, read.log_start_offset
+        if self.requested.high_watermark < read.high_watermark:  # the follower knows this one now
+            self.requested = self.requested._replace(high_watermark=read.high_watermark)
         return has_changed
 
 

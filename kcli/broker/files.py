@@ -68,9 +68,6 @@ class LogFile(Protocol):
     def read_at(self, position: int, length: int) -> bytes:
         """Read `length` bytes, fewer only at the end of the file."""
 
-    def write_at(self, position: int, data: Buffer) -> None:
-        """Overwrite bytes; bytes after the end make the file larger."""
-
     def truncate(self, size: int) -> None:
         """Truncate the file to this size, or extend it with zeros."""
 
@@ -184,10 +181,6 @@ class DiskFile:
                 break
             parts.append(more)
         return b"".join(parts)
-
-    def write_at(self, position: int, data: Buffer) -> None:
-        self._write(position, data)
-        self.size = max(self.size, position + len(data))
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)

@@ -53,9 +53,10 @@ class IdleFetch:
         self._session = session = asked.session
         self._respond = respond
         self._partitions = [
-            (target.tp, manager.partition(target.tp), read)
+            (target.tp, partition, -1 if partition is None else partition.leader_epoch, read)
             for target, read in zip(fetch.targets, fetch.reads, strict=True)
             if target.tp is not None
+            for partition in (manager.partition(target.tp),)
         ]
         version = context.api_version
         flexible = is_flexible(FetchRequest, version)
@@ -133,8 +134,10 @@ class IdleFetch:
         manager = self._manager
         if manager.log_manager.failed is not None or self._authorizer.bindings is not self._acls:
             return False
-        for tp, partition, read in self._partitions:
+        for tp, partition, leader_epoch, read in self._partitions:
             if partition is None or manager.partitions.get(tp) is not partition or not partition.is_leader:
+                return False
+            if partition.leader_epoch != leader_epoch:  # the client may know another one
                 return False
             log = partition.log
             if (

@@ -62,12 +62,29 @@ class LogManager:
     Everything runs in the broker's loop thread. `tick` does the periodic work, and returns the time of its next call.
     """
 
-    def __init__(self, data_dir: str, files: Files, config: BrokerConfig, clock: Clock) -> None:
+    def __init__(
+        self,
+        data_dir: str,
+        files: Files,
+        config: BrokerConfig,
+        clock: Clock,
+        *,
+        new_cluster_id: Callable[[], str] | None = None,
+        shared: DataDir | None = None,
+    ) -> None:
         """Lock the directory, and read or choose its cluster id. It is created if it does not exist.
+
+        `new_cluster_id` returns the id for a new directory; by default it is random. `shared` is the directory if
+        another part of this process has locked it.
 
         ConfigError if another broker uses it, if it belongs to another node, or if it cannot be used.
         """
-        self.dir = DataDir(data_dir, files, node_id=config.node_id)
+        if shared is not None:
+            self.dir = shared.shared_with(files)
+        else:
+            self.dir = DataDir(data_dir, files, node_id=config.node_id, new_cluster_id=new_cluster_id)
+        #: The broker epoch at the last shutdown, if that was clean and all flushed records are there, else -1.
+        self.clean_epoch = self.dir.clean_epoch
         self.logs: dict[TopicPartition, Log] = {}
         self.failed: str | None = None
         self.reports: list[str] = []
@@ -79,6 +96,7 @@ class LogManager:
         self._written: dict[str, dict[TopicPartition, int]] = {}
         self._pending_removals: list[tuple[float, str]] = []
         self._undeleted: set[str] = set()  # directories of deleted partitions that could not be renamed
+        self._is_truncated = False  # a log, since the last checkpoint of recovery points
         self._last_shortage = ""
         self._tasks: list[PeriodicTask] = []
         self._cleaning: PeriodicTask | None = None
@@ -121,12 +139,18 @@ class LogManager:
         try:
             points = read_offsets(self._files, self.dir.join(RECOVERY_POINTS))
             starts = read_offsets(self._files, self.dir.join(LOG_START_OFFSETS))
+            watermarks = read_offsets(self._files, self.dir.join(HIGH_WATERMARKS))
+            configs: dict[str, LogConfig] = {}
             for tp, directory in self.dir.partitions().items():
                 topic_id = read_topic_id(self._files, directory)
+                config = configs.get(tp.topic) or configs.setdefault(tp.topic, config_for(tp.topic))
                 self.logs[tp] = self._open_log(
-                    directory, tp, topic_id, config_for(tp.topic), points.get(tp, 0), starts.get(tp, 0), clean
-                )
+                    directory, tp, topic_id, config, points.get(tp, 0), starts.get(tp, 0), clean,
+                    watermarks.get(tp, 0),
+                )  # fmt: skip
             self.missing = {tp: point for tp, point in points.items() if point and tp not in self.logs}
+            if self.missing or any(log.log_end_offset < points.get(tp, 0) for tp, log in self.logs.items()):
+                self.clean_epoch = -1  # so that the controller does not count on the lost records (KIP-966)
             self._pending_removals = [(0.0, path) for path in self.dir.deleted()]
             self.dir.mark_in_use()
             if not clean:
@@ -151,6 +175,7 @@ class LogManager:
         recovery_point: int,
         log_start_offset: int,
         clean: bool,
+        high_watermark: int = 0,
     ) -> Log:
         log = Log.open(
             directory,
@@ -160,6 +185,7 @@ class LogManager:
             self._files,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
+            high_watermark=high_watermark,
             clean=clean,
             now_wall_ms=self._clock.wall_ms(),
             report=self.reports.append,
@@ -171,16 +197,18 @@ class LogManager:
         config, now_ms = self._config, self._clock.now_ms()
         later = now_ms + config.log_initial_task_delay_ms
 
-        def every(interval_ms: float, run: Callable[[int], None]) -> PeriodicTask:
+        def every(interval_ms: float, run: Callable[[int], None], not_before_ms: float = later) -> PeriodicTask:
             interval_ms = max(interval_ms, _MIN_INTERVAL_MS)
-            task = PeriodicTask(interval_ms, max(later, now_ms + interval_ms), run)
+            task = PeriodicTask(interval_ms, max(not_before_ms, now_ms + interval_ms), run)
             self._tasks.append(task)
             return task
 
         every(config.log_retention_check_interval_ms, self.retain)
         every(config.log_flush_offset_checkpoint_interval_ms, lambda _: self._checkpoint(RECOVERY_POINTS))
         every(config.log_flush_start_offset_checkpoint_interval_ms, lambda _: self._checkpoint(LOG_START_OFFSETS))
-        every(config.replica_high_watermark_checkpoint_interval_ms, lambda _: self._checkpoint(HIGH_WATERMARKS))
+        # Not later than after one interval: a replica that restarts without it knows none of its committed records.
+        watermarks_ms = config.replica_high_watermark_checkpoint_interval_ms
+        every(watermarks_ms, lambda _: self._checkpoint(HIGH_WATERMARKS), now_ms)
         every(config.producer_id_expiration_check_interval_ms, self._expire_producers)
         if config.log_cleaner_enable:
             self._cleaning = every(config.log_cleaner_backoff_ms, self._clean)
@@ -234,6 +262,20 @@ class LogManager:
         self.cleaner.forget(tp)
         self._files.sync_dir(self.data_dir)
 
+    def keep_stray(self, tp: TopicPartition) -> None:
+        """Close a partition that the cluster does not assign to this node, and rename its directory.
+
+        As in Kafka it stays until somebody removes it: a controller that lost its metadata must not delete records.
+        """
+        log = self.logs.pop(tp, None)
+        if log is None:  # a second try, after a lack of descriptors
+            return
+        self.cleaner.abandon_partition(tp)
+        log.close(clean=False)
+        self._files.rename(log.directory, self.dir.name_stray(tp))
+        self.cleaner.forget(tp)
+        self._files.sync_dir(self.data_dir)
+
     def discard(self, tp: TopicPartition) -> None:
         """Remove a partition that was just created, at once."""
         log = self.logs.pop(tp, None)
@@ -248,6 +290,38 @@ class LogManager:
         self._files.rename(directory, path)
         self._undeleted.remove(directory)
         self._pending_removals.append((self._clock.now_ms() + delay_ms, path))
+
+    # ---- truncation ----
+
+    def truncate(self, tp: TopicPartition, offset: int) -> bool:
+        """Remove the records of a partition from `offset` on; see `Log.truncate_to`.
+
+        Call `checkpoint_truncations` before anything is appended.
+        """
+        log = self.logs[tp]
+        self.cleaner.abandon_partition(tp)
+        is_shorter = log.truncate_to(offset, now_wall_ms=self._clock.wall_ms())
+        self._is_truncated |= is_shorter
+        if is_shorter:
+            self.cleaner.truncate(tp, log.log_end_offset)
+        return is_shorter
+
+    def restart(self, tp: TopicPartition, offset: int) -> None:
+        """Remove all records of a partition, which continues at `offset`; see `truncate`."""
+        self.cleaner.forget(tp)
+        self._is_truncated = True
+        self.logs[tp].restart_at(offset, now_wall_ms=self._clock.wall_ms())
+
+    def checkpoint_truncations(self) -> None:
+        """Store the recovery points, log start offsets and high watermarks of truncated logs.
+
+        A crash after later appends would otherwise trust records that were not flushed, drop them, or show those that
+        are not committed.
+        """
+        if self._is_truncated:
+            for name in (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS):
+                self._checkpoint(name)
+            self._is_truncated = False
 
     def release_files(self) -> None:
         """Close the log files until their next use, because there are no free file descriptors."""
@@ -333,8 +407,10 @@ class LogManager:
         """Mark the directory as offline; the first reason is kept."""
         self.failed = self.failed or reason
 
-    def close(self, *, clean: bool = True) -> None:
+    def close(self, *, clean: bool = True, broker_epoch: int = -1) -> None:
         """Close all logs and release the lock. `clean`: flush everything and write the marker of a clean shutdown.
+
+        The marker has the broker epoch of a node.
 
         Otherwise, or if the directory has failed, nothing is written: the next start finds the state of a crash.
         OSError if flushing fails; everything is closed nevertheless.
@@ -347,6 +423,6 @@ class LogManager:
             if clean:
                 for name in (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS):
                     self._checkpoint(name)
-                self.dir.mark_clean()
+                self.dir.mark_clean(broker_epoch)
         finally:
             self.dir.release()

@@ -78,11 +78,6 @@ class MemoryFile:
         self._files.check("read", self.path)
         return bytes(memoryview(self._data.bytes)[position : position + length])
 
-    def write_at(self, position: int, data: Buffer) -> None:
-        self._files.check("write_at", self.path)
-        self._grow(max(position + len(data) - self.size, 0))
-        self._data.bytes[position : position + len(data)] = data
-
     def truncate(self, size: int) -> None:
         self._files.check("truncate", self.path)
         del self._data.bytes[size:]

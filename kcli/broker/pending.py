@@ -23,6 +23,8 @@ class Repeatable(Protocol):
 class Pending(Generic[T]):
     """The answer of a request that waits. A handler returns it; it is completed exactly once.
 
+    It may be a CloseConnection, where the protocol has no answer for an error of the whole request.
+
     `repeatable` recognises the request if its client sends it again. It is set before the answer is completed.
     """
 
@@ -60,3 +62,10 @@ class Pending(Generic[T]):
             callback(self._value)
         else:
             self._callbacks.append(callback)
+
+
+def completed(value: T) -> Pending[T]:
+    """Return an answer that does not wait."""
+    pending: Pending[T] = Pending()
+    pending.complete(value)
+    return pending

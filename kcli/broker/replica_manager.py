@@ -1,22 +1,22 @@
-"""All partitions that this broker leads: appends, fetches, and the requests that wait for either."""
+"""All partitions of which this broker has a replica: appends, fetches, and the requests that wait for either."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from kcli.broker.delayed import (
+    DelayedDeleteRecords,
     DelayedFetch,
     DelayedProduce,
-    FetchParams,
     FetchTarget,
     ProduceOutcome,
     shared_deadline_ms,
 )
 from kcli.broker.fetch_sessions import FetchSessionCache
 from kcli.broker.files import lacks_descriptors
-from kcli.broker.partition import Partition, PartitionFetch, PartitionRead
+from kcli.broker.partition import ACKS_ALL, FetchParams, Partition, PartitionFetch, PartitionRead
 from kcli.broker.pending import Pending
 from kcli.broker.purgatory import Purgatory
 from kcli.error_codes import ErrorCode
@@ -27,19 +27,31 @@ if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
     from kcli.broker.log.log import AppendInfo
     from kcli.broker.log.log_config import LogConfig
+    from kcli.broker.log.producer_checks import TransactionMarker, Verification
     from kcli.broker.log_manager import LogManager
+    from kcli.broker.metadata.image import Changes, MetadataImage
+    from kcli.broker.node.peers import Peers
+    from kcli.broker.quotas import ClientQuotas, Entity
+    from kcli.broker.replication.local_replicas import Fetchers, LocalReplicas
     from kcli.broker.timer import Timer
     from kcli.clock import Clock
     from kcli.protocol.primitives import Buffer
 
 T = TypeVar("T")
 
-ACKS_ALL = -1
 _ACKS = (ACKS_ALL, 0, 1)
+_NONE: Mapping[TopicPartition, Verification] = {}
 
 
 class ReplicaManager:
-    """The partitions by name, and the delayed fetches and produces. Used from the broker's loop thread only."""
+    """The partitions by name, and the delayed fetches and produces. Used from the broker's loop thread only.
+
+    A single broker creates and deletes its partitions by `create_partition` and `delete_partition`. A node of a cluster
+    has `replicas`, set when it joins, and gets its partitions by `apply`.
+
+    The callbacks in `on_leadership` get a partition and the leader epoch if this node leads it from now on or in a new
+    epoch, or None if it leads it no longer. They run after the partition was changed.
+    """
 
     def __init__(self, log_manager: LogManager, timer: Timer, clock: Clock, config: BrokerConfig) -> None:
         self.log_manager = log_manager
@@ -47,8 +59,14 @@ class ReplicaManager:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.fetches = Purgatory("fetch", timer)
         self.produces = Purgatory("produce", timer)
+        self.deletes = Purgatory("delete records", timer)
+        self.replicas: LocalReplicas | None = None
+        #: Set while the cluster has quotas.
+        self.client_quotas: ClientQuotas | None = None
+        self.on_leadership: list[Callable[[TopicPartition, int | None], None]] = []
         self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots)
         self._clock = clock
+        self._timer = timer
         self._topics: dict[UUID, str] = {}
 
     def __repr__(self) -> str:
@@ -58,14 +76,67 @@ class ReplicaManager:
         """Lead a partition with its log from the disk, or with a new log. OSError if a new one cannot be made."""
         log = self.log_manager.create(tp, topic_id, log_config)
         self._topics[topic_id] = tp.topic
-        partition = self.partitions[tp] = Partition(tp, topic_id, log)
+        replication = None if self.replicas is None else self.replicas.replication
+        partition = self.partitions[tp] = Partition(tp, topic_id, log, replication)
         return partition
+
+    def set_client_quotas(self, limits: Mapping[Entity, Mapping[str, float]]) -> None:
+        """Set the client quotas by entity, or change them; without any, clients are not measured."""
+        if not limits:
+            self.client_quotas = None
+        elif self.client_quotas is None:
+            from kcli.broker.quotas import ClientQuotas, Windows
+
+            config = self.config
+            windows = Windows(config.quota_window_num, 1000.0 * config.quota_window_size_seconds)
+            self.client_quotas = ClientQuotas(windows, limits)
+        else:
+            self.client_quotas.limits = limits
+            self.client_quotas.changed()
+
+    def join_cluster(
+        self,
+        *,
+        fetchers: Fetchers,
+        peers: Peers,
+        log_config: Callable[[str], LogConfig],
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        """Become a node of a cluster, before the first `apply`.
+
+        `fetchers` follow the leaders of followers, `peers` reach the controller, `log_config(topic)` returns the log
+        configuration of a topic, and `broker_epoch()` that of this node's registration.
+        """
+        from kcli.broker.replication.local_replicas import LocalReplicas
+
+        self.replicas = LocalReplicas(
+            self,
+            fetchers=fetchers,
+            peers=peers,
+            log_config=log_config,
+            broker_epoch=broker_epoch,
+            timer=self._timer,
+            clock=self._clock,
+            config=self.config,
+        )
+
+    def apply(self, image: MetadataImage, changes: Changes | None = None) -> None:
+        """Create, lead, follow and delete the partitions of this node as the image says.
+
+        `changes` are those since the previous call; without them, or with another image object than before, the image
+        is read as a whole. Call it in the loop thread, after NodeCluster.apply, and for the first time only with an
+        image that is caught up: logs that such an image does not assign to this node are kept, but not opened again.
+        ValueError unless this is a node of a cluster.
+        """
+        if self.replicas is None:
+            raise ValueError("this broker is not a node of a cluster")
+        self.replicas.apply(image, changes)
 
     def delete_partition(self, tp: TopicPartition) -> None:
         """Remove a partition and its log. Requests that wait for it get UNKNOWN_TOPIC_OR_PARTITION (3)."""
         if self._remove(tp):
             self.log_manager.delete(tp)
-            self._complete_waiting(tp)
+            self.complete_waiting(tp)
 
     def discard_partition(self, tp: TopicPartition) -> None:
         """Remove a partition whose topic could not be created as a whole."""
@@ -83,14 +154,22 @@ class ReplicaManager:
         return self.partitions.get(tp)
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """Return the name of the topic with this id, None if no partition of it is led here."""
+        """Return the name of the topic with this id, None if the cluster has none."""
+        if self.replicas is not None:
+            return self.replicas.image.names.get(topic_id)
         return self._topics.get(topic_id)
 
+    def error_without_replica(self, tp: TopicPartition) -> ErrorCode:
+        """Return the error of a partition without a replica here: 6 if the cluster has that partition, else 3."""
+        if self.replicas is not None and self.replicas.image.partition(tp) is not None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
     def partition_or_error(self, tp: TopicPartition) -> Partition:
-        """Return the partition. BrokerError: 3 if it is unknown, 56 if the data directory is offline."""
+        """Return the partition. BrokerError: 3 or 6 if there is no replica, 56 if the data directory is offline."""
         partition = self.partitions.get(tp)
         if partition is None:
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, partition=tp)
+            raise BrokerError(self.error_without_replica(tp), partition=tp)
         if self.log_manager.failed is not None:
             raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, self.log_manager.failed, partition=tp)
         return partition
@@ -109,43 +188,116 @@ class ReplicaManager:
         timeout_ms: int,
         now_ms: float,
         now_wall_ms: int,
+        verifications: Mapping[TopicPartition, Verification] = _NONE,
     ) -> Pending[dict[TopicPartition, ProduceOutcome]]:
-        """Append one batch to each partition. The answer completes when `acks` replicas have all of them."""
+        """Append one batch to each partition. The answer completes when `acks` replicas have all of them.
+
+        `verifications` are those of transactions whose first batches these are.
+        """
         if acks not in _ACKS:
             return _done({tp: ProduceOutcome(ErrorCode.INVALID_REQUIRED_ACKS) for tp in entries})
-        outcomes = {tp: self._append_one(tp, records, now_wall_ms) for tp, records in entries.items()}
+        outcomes = {
+            tp: self._append_one(
+                tp, records, acks, now_ms, now_wall_ms, verifications.get(tp) if verifications else None
+            )
+            for tp, records in entries.items()
+        }
+        if acks != ACKS_ALL:
+            self._complete_appended(outcomes)
+            return _done(outcomes)
+        return self._when_replicated(outcomes, now_ms + timeout_ms)
+
+    def append_markers(
+        self,
+        marker: TransactionMarker,
+        partitions: Iterable[TopicPartition],
+        on_append: Callable[[TopicPartition], None] = lambda tp: None,
+    ) -> Pending[dict[TopicPartition, ErrorCode]]:
+        """Append the marker that ends a transaction to each partition, and wait until it is replicated.
+
+        `on_append` is called with each partition whose log has it now, before anything else can be appended there.
+        The answer has the error of each partition: those of a Produce with acks=all, 3 if there is no replica here, 47
+        if the producer has a newer epoch, 52 if the coordinator has one, and 7 after `request.timeout.ms`.
+        """
+        now_ms, now_wall_ms = self._clock.now_ms(), self._clock.wall_ms()
+        outcomes = {tp: self._append_marker(tp, marker, now_ms, now_wall_ms) for tp in partitions}
         for tp, outcome in outcomes.items():
             if not outcome.error:
-                self._complete_waiting(tp)
-        if acks != ACKS_ALL or all(self._is_replicated(tp, outcome) for tp, outcome in outcomes.items()):
+                on_append(tp)
+        errors: Pending[dict[TopicPartition, ErrorCode]] = Pending()
+        appended = self._when_replicated(outcomes, now_ms + self.config.request_timeout_ms)
+        appended.on_done(lambda final: errors.complete({tp: outcome.error for tp, outcome in final.items()}))
+        return errors
+
+    def _when_replicated(
+        self, outcomes: dict[TopicPartition, ProduceOutcome], deadline_ms: float
+    ) -> Pending[dict[TopicPartition, ProduceOutcome]]:
+        self._complete_appended(outcomes)
+        if all(self._is_replicated(tp, outcome) for tp, outcome in outcomes.items()):
             return _done(outcomes)
-        delayed = DelayedProduce(now_ms + timeout_ms, outcomes, find_partition=self.partition_or_error)
+        delayed = DelayedProduce(deadline_ms, outcomes, find_partition=self.partition_or_error)
         self.produces.try_complete_else_watch(delayed, outcomes)
         return delayed.outcome
 
-    def append_internal(self, tp: TopicPartition, batch: bytes, now_wall_ms: int) -> AppendInfo:
-        """Append a batch that the broker itself made. BrokerError if that fails."""
-        info = self._write(tp, bytearray(batch), now_wall_ms, from_client=False)
-        self._complete_waiting(tp)
+    def _complete_appended(self, outcomes: Mapping[TopicPartition, ProduceOutcome]) -> None:
+        for tp, outcome in outcomes.items():
+            if not outcome.error:
+                self.complete_waiting(tp)
+
+    def append_internal(
+        self, tp: TopicPartition, batch: bytes, now_wall_ms: int, verification: Verification | None = None
+    ) -> AppendInfo:
+        """Append a batch that the broker itself made. BrokerError if that fails, with acks=all as for a client.
+
+        The first batch in a client's transaction needs its `verification`. It does not wait for replicas.
+        """
+        partition = self.partition_or_error(tp)
+        try:
+            info = partition.append(
+                bytearray(batch),
+                now_wall_ms=now_wall_ms,
+                from_client=False,
+                now_ms=self._clock.now_ms(),
+                verification=verification,
+            )
+        except OSError as error:
+            raise self.offline(tp, error) from error
+        self.complete_waiting(tp)
         return info
 
-    def _append_one(self, tp: TopicPartition, records: Buffer, now_wall_ms: int) -> ProduceOutcome:
+    def _append_one(
+        self,
+        tp: TopicPartition,
+        records: Buffer,
+        acks: int,
+        now_ms: float,
+        now_wall_ms: int,
+        verification: Verification | None,
+    ) -> ProduceOutcome:
         try:
-            info = self._write(tp, records, now_wall_ms, from_client=True)
-        except BrokerError as error:
+            partition = self.partition_or_error(tp)
+            info = partition.append(
+                records, now_wall_ms=now_wall_ms, acks=acks, now_ms=now_ms, verification=verification
+            )
+        except (BrokerError, OSError) as error:
             return self._refused_outcome(tp, error)
         return ProduceOutcome(
             ErrorCode.NONE, info.base_offset, info.last_offset, info.log_append_time_ms, info.log_start_offset
         )
 
-    def _write(self, tp: TopicPartition, records: Buffer, now_wall_ms: int, *, from_client: bool) -> AppendInfo:
-        partition = self.partition_or_error(tp)
+    def _append_marker(
+        self, tp: TopicPartition, marker: TransactionMarker, now_ms: float, now_wall_ms: int
+    ) -> ProduceOutcome:
+        if tp not in self.partitions:
+            return ProduceOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         try:
-            return partition.append(records, now_wall_ms=now_wall_ms, from_client=from_client)
-        except OSError as error:
-            raise self.offline(tp, error) from error
+            info = self.partition_or_error(tp).append_marker(marker, now_wall_ms=now_wall_ms, now_ms=now_ms)
+        except (BrokerError, OSError) as error:
+            return self._refused_outcome(tp, error)
+        return ProduceOutcome(ErrorCode.NONE, info.base_offset, info.last_offset)
 
-    def _refused_outcome(self, tp: TopicPartition, error: BrokerError) -> ProduceOutcome:
+    def _refused_outcome(self, tp: TopicPartition, failure: BrokerError | OSError) -> ProduceOutcome:
+        error = self.offline(tp, failure) if isinstance(failure, OSError) else failure
         partition = self.partitions.get(tp)
         start = -1 if partition is None or error.code in _NO_LOG_START else partition.log.log_start_offset
         errors: tuple[tuple[int, str], ...] = getattr(error, "record_errors", ())
@@ -154,15 +306,18 @@ class ReplicaManager:
     def _is_replicated(self, tp: TopicPartition, outcome: ProduceOutcome) -> bool:
         return bool(outcome.error) or self.partitions[tp].log.high_watermark > outcome.last_offset
 
-    def _complete_waiting(self, tp: TopicPartition) -> None:
+    def complete_waiting(self, tp: TopicPartition) -> None:
+        """Complete the requests that a change of this partition allows: an append, a high watermark, a new role."""
         self.produces.check_and_complete(tp)
         self.fetches.check_and_complete(tp)
+        if self.deletes.delayed:
+            self.deletes.check_and_complete(tp)
 
     def advance_high_watermark(self, tp: TopicPartition) -> None:
         """Advance the high watermark after a follower's position changed, and complete the requests it allows."""
         partition = self.partitions.get(tp)
-        if partition is not None and partition.advance_high_watermark():
-            self._complete_waiting(tp)
+        if partition is not None and partition.advance_high_watermark(self._clock.now_ms()):
+            self.complete_waiting(tp)
 
     def offline(self, tp: TopicPartition, error: OSError) -> BrokerError:
         """Take the data directory offline, complete all waiting requests, and return the error to answer with (56).
@@ -174,31 +329,48 @@ class ReplicaManager:
             return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         self.log_manager.fail(reason)
         for other in list(self.partitions):
-            self._complete_waiting(other)
+            self.complete_waiting(other)
         return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
-    def delete_records(self, tp: TopicPartition, upto: int) -> int:
-        """Delete the records below `upto` (-1: the high watermark) and return the new log start offset.
+    def delete_records(
+        self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int, now_ms: float
+    ) -> Pending[dict[TopicPartition, tuple[ErrorCode, int]]]:
+        """Delete the records below each offset (-1: the high watermark).
 
-        BrokerError if that is refused.
+        The answer, an error and the low watermark by partition, completes when all live replicas have deleted them.
         """
+        outcomes: dict[TopicPartition, tuple[ErrorCode, int]] = {}
+        starts: dict[TopicPartition, int] = {}
+        for tp, upto in offsets.items():
+            try:
+                starts[tp] = self._delete_one(tp, upto)
+            except BrokerError as error:
+                outcomes[tp] = error.code, -1
+            else:
+                self.complete_waiting(tp)
+        delayed = DelayedDeleteRecords(now_ms + timeout_ms, starts, outcomes, find_partition=self.partition_or_error)
+        self.deletes.try_complete_else_watch(delayed, starts)
+        return delayed.outcome
+
+    def _delete_one(self, tp: TopicPartition, upto: int) -> int:
         partition = self.partition_or_error(tp)
         try:
-            start = partition.delete_records(upto)
+            return partition.delete_records(upto)
         except OSError as error:
             raise self.offline(tp, error) from error
-        self._complete_waiting(tp)
-        return start
 
     def fetch(
         self, params: FetchParams, requested: Sequence[PartitionFetch], *, now_ms: float
     ) -> DelayedFetch | list[PartitionRead]:
         """Read the partitions, one row for each in the order of the request, or wait up to `max_wait_ms`.
 
-        It waits for `min_bytes`, unless a partition that is led here returns an error.
+        It waits for `min_bytes`, unless a partition that is led here returns an error. The fetch of a replica tells the
+        leader what the replica has.
         """
         targets = [self._target(one) for one in requested]
         reads = self.read(params, targets)
+        if self.replicas is not None:
+            reads = self.replicas.on_fetch(params, targets, reads, now_ms)
         if params.max_wait_ms <= 0 or self._is_enough(params, targets, reads):
             return reads
         delayed = DelayedFetch(
@@ -208,6 +380,7 @@ class ReplicaManager:
             reads,
             find_partition=self.partition_or_error,
             read=self.read,
+            is_throttled=self._is_throttled,
         )
         if self.fetches.try_complete_else_watch(delayed, [target.tp for target in targets if target.tp is not None]):
             return delayed.outcome.value
@@ -231,39 +404,51 @@ class ReplicaManager:
                 reads.append(PartitionRead(unknown))
                 continue
             limit = max(min(requested.max_bytes, remaining), 0)
-            read = self._read_one(tp, requested, limit, params.read_committed, min_one_message)
+            read = self._read_one(tp, requested, limit, params, min_one_message)
             reads.append(read)
             if read.records:
                 remaining, min_one_message = remaining - len(read.records), False
         return reads
 
     def _read_one(
-        self, tp: TopicPartition, requested: PartitionFetch, limit: int, read_committed: bool, min_one_message: bool
+        self, tp: TopicPartition, requested: PartitionFetch, limit: int, params: FetchParams, min_one_message: bool
     ) -> PartitionRead:
+        replicas = self.replicas
         try:
             partition = self.partition_or_error(tp)
-            return partition.read(requested, limit, read_committed=read_committed, min_one_message=min_one_message)
+            if params.replica_id < 0 or replicas is None:
+                return partition.read(requested, limit, params, min_one_message=min_one_message)
+            if replicas.is_throttled(tp, params.replica_id):
+                return partition.read(requested, 0, params, min_one_message=False)
+            read = partition.read(requested, limit, params, min_one_message=min_one_message)
+            replicas.count(tp, params.replica_id, read.size)
+            return read
         except BrokerError as refusal:
             return PartitionRead(refusal.code)
         except OSError as error:
             return PartitionRead(self.offline(tp, error).code)
 
+    def _is_throttled(self, tp: TopicPartition, replica_id: int) -> bool:
+        return self.replicas is not None and self.replicas.is_throttled(tp, replica_id)
+
     def _target(self, requested: PartitionFetch) -> FetchTarget:
         """Find the partition that a Fetch requests by its topic's name (until v12) or id."""
-        name = requested.topic or self._topics.get(requested.topic_id)
+        name = requested.topic or self.topic_name(requested.topic_id)
         if name is None:
             return FetchTarget(requested, None, ErrorCode.UNKNOWN_TOPIC_ID)
         tp = TopicPartition(name, requested.partition)
         if tp not in self.partitions:
-            return FetchTarget(requested, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return FetchTarget(requested, None, self.error_without_replica(tp))
         return FetchTarget(requested, tp)
 
     def _is_enough(self, params: FetchParams, targets: Sequence[FetchTarget], reads: Sequence[PartitionRead]) -> bool:
         size, has_partition = 0, False
-        for target, read in zip(targets, reads, strict=True):
-            if target.tp is None:
+        for (requested, tp, _), read in zip(targets, reads, strict=True):
+            if tp is None:
                 continue
-            if read.error or read.diverging:
+            if read.error or read.diverging or read.preferred_replica >= 0:
+                return True
+            if requested.high_watermark < read.high_watermark:
                 return True
             has_partition = True
             size += read.size

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from kcli.broker.handlers.api_table import HANDLERS
+from kcli.broker.handlers.api_table import HANDLERS, ApiTable
 from kcli.errors import ProtocolError
 from kcli.network.file_slice import FileSlice
 from kcli.network.framing import Part
@@ -62,11 +62,13 @@ def read_request(
     principal: str = ANONYMOUS,
     listener: str = "PLAINTEXT",
     is_token: bool = False,
+    served: ApiTable = HANDLERS,
 ) -> tuple[Request[Any], RequestContext]:
     """Decode a frame. CloseConnection for every frame on which Apache Kafka closes the connection.
 
     An ApiVersions request of an unknown version is returned empty: its handler sees the version in the context and
-    returns the supported versions (KIP-511). Records in a request are views over `frame`.
+    returns the supported versions (KIP-511). Records in a request are views over `frame`. `served` are the APIs and
+    their versions.
     """
     try:
         header, body_at = decode_request_header(frame)
@@ -75,7 +77,7 @@ def read_request(
             key, version, header.correlation_id, header.client_id, connection_id, client_host, now_ms, now_wall_ms,
             principal, listener, is_token,
         )  # fmt: skip
-        if not is_served(key, version):
+        if not is_served(key, version, served):
             if key == ApiKey.API_VERSIONS:
                 return request_type(key)(), context
             raise CloseConnection(f"{api_name(key)} v{version} is not served")
@@ -84,18 +86,20 @@ def read_request(
         raise CloseConnection(str(error)) from None
 
 
-def is_served(key: int, version: int) -> bool:
-    """Return True if the broker serves this version of the API."""
-    served = HANDLERS.get(key)
-    return served is not None and served.first_version <= version <= served.last_version
+def is_served(key: int, version: int, served: ApiTable = HANDLERS) -> bool:
+    """Return True if this version of the API is served."""
+    api = served.get(key)
+    return api is not None and api.first_version <= version <= api.last_version
 
 
-def response_parts(response: Message | EncodedResponse, context: RequestContext) -> list[Part]:
+def response_parts(
+    response: Message | EncodedResponse, context: RequestContext, served: ApiTable = HANDLERS
+) -> list[Part]:
     """Encode a response as parts of a frame: file slices as they are, all bytes between them joined."""
     if isinstance(response, EncodedResponse):
         return [_CORRELATION.pack(context.correlation_id) + response.data]
     version = context.api_version
-    if context.api_key == ApiKey.API_VERSIONS and not is_served(context.api_key, version):
+    if context.api_key == ApiKey.API_VERSIONS and not is_served(context.api_key, version, served):
         version = 0
     return _joined(encode_response_parts(response, version, context.correlation_id))
 

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import socket
-from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from kcli.broker.connection_quotas import ConnectionQuotas
 from kcli.broker.control import DROP, SILENCE, Control, Delay, Verdict
+from kcli.broker.handlers.api_table import HANDLERS, ApiTable
 from kcli.broker.pending import Pending, Repeatable
 from kcli.broker.request_context import (
     ANONYMOUS,
@@ -21,11 +22,11 @@ from kcli.broker.request_context import (
     read_request,
     response_parts,
 )
-from kcli.broker.timer import Timer
+from kcli.broker.timer import Timer, TimerTask
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ProtocolError
-from kcli.network.selector import Selector
+from kcli.network.selector import Selector, SelectorLike
 from kcli.protocol.registry import ApiKey, api_name
 from kcli.protocol.wire import Message, Request
 
@@ -43,6 +44,13 @@ _ACCEPT_AGAIN_MS = 500.0
 _MIN_IDLE_MS = 1000.0
 
 
+class OutgoingConnections(Protocol):
+    """The owner of connections to other processes in the selector of a `SocketServer`."""
+
+    def dispatch(self, selector: SelectorLike) -> None:
+        """Take the events of its connections out of the results of a poll, and process them."""
+
+
 class _Connection:
     """A client's connection: its address, the listener on which it came, its principal, and its SASL state."""
 
@@ -55,53 +63,6 @@ class _Connection:
         self.is_closing = False
         self.principal = ANONYMOUS
         self.is_token = False
-
-
-class ConnectionQuotas:
-    """The open connections by id, against `max.connections` and `max.connections.per.ip`."""
-
-    def __init__(self, max_connections: int, max_per_ip: int) -> None:
-        self.max_connections = max_connections
-        self.max_per_ip = max_per_ip
-        self._hosts: dict[str, str] = {}
-        self._per_host: Counter[str] = Counter()
-
-    def __repr__(self) -> str:
-        return f"<ConnectionQuotas {len(self)} connections from {len(self._per_host)} addresses>"
-
-    def __len__(self) -> int:
-        return len(self._hosts)
-
-    @property
-    def is_full(self) -> bool:
-        """True if no more connections are allowed, from any address."""
-        return len(self._hosts) >= self.max_connections
-
-    def allows(self, host: str) -> bool:
-        """Return True if the address may open one more connection."""
-        return self._per_host[host] < self.max_per_ip if host in self._per_host else self.max_per_ip > 0
-
-    def add(self, id: str, host: str) -> None:
-        self._hosts[id] = host
-        self._per_host[host] += 1
-
-    def remove(self, id: str) -> None:
-        """Remove a connection; an unknown id is ignored."""
-        host = self._hosts.pop(id, None)
-        if host is not None:
-            self._per_host[host] -= 1
-            if not self._per_host[host]:
-                del self._per_host[host]
-
-
-def max_open_connections() -> int:
-    """Return half of the file descriptor limit; the other half is for log segments, which fail without it."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return 512
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 1 << 20 if soft == resource.RLIM_INFINITY else max(soft // 2, 16)
 
 
 class SocketServer:
@@ -124,6 +85,7 @@ class SocketServer:
         release_descriptors: Callable[[], None] = lambda: None,
         evicts: bool = False,
         refusal_delay_ms: float = 0,
+        served: ApiTable = HANDLERS,
     ) -> None:
         """`log` receives messages about the broker's own faults, with the exception if it is a bug.
 
@@ -132,9 +94,12 @@ class SocketServer:
         When the connections reach the quota, new ones wait until one ends, as in Kafka. With `evicts` they replace the
         connection that has been quiet for longest.
 
-        A client that cannot be authenticated is told so after `refusal_delay_ms`, and then disconnected.
+        A client that cannot be authenticated is told so after `refusal_delay_ms`, and then disconnected. A request that
+        is not in `served` closes its connection.
         """
         self.quotas = quotas
+        #: The connections that this process has opened itself in the same selector.
+        self.outgoing: OutgoingConnections | None = None
         self._selector = selector
         self._handle = handle
         self._control = control
@@ -143,12 +108,14 @@ class SocketServer:
         self._release_descriptors = release_descriptors
         self._evicts = evicts
         self._refusal_delay_ms = refusal_delay_ms
+        self._served = served
         self._log = log
         self._securities: dict[str, ListenerSecurity] = {}
         self._accepted_count = 0
         self._connections: dict[str, _Connection] = {}
         self._is_paused = False
         self._repeatable: dict[str, Repeatable] = {}
+        self._throttled: dict[str, TimerTask] = {}
 
     def __repr__(self) -> str:
         return f"<SocketServer {self.quotas!r}{' not accepting' if self._is_paused else ''}>"
@@ -157,6 +124,8 @@ class SocketServer:
         """Wait up to `timeout_ms` for events, and process them."""
         selector = self._selector
         selector.poll(timeout_ms)
+        if self.outgoing is not None:
+            self.outgoing.dispatch(selector)
         for id in selector.disconnected:
             self._release_quota(id)
         if self._securities:
@@ -185,6 +154,19 @@ class SocketServer:
     def close(self) -> None:
         """Close all connections without further answers."""
         self._selector.close_all()
+
+    def throttle(self, id: str, ms: float) -> None:
+        """Read nothing from a connection for this time, because its client is over a quota (KIP-219)."""
+        if not self._selector.is_connected(id):
+            return
+        if id in self._throttled:
+            self._throttled[id].cancel()
+        self._selector.mute(id)
+        self._throttled[id] = self._timer.call_at(self._clock.now_ms() + ms, lambda: self._end_throttle(id))
+
+    def _end_throttle(self, id: str) -> None:
+        del self._throttled[id]
+        self._selector.unmute(id)
 
     def wakeup(self) -> None:
         """End the wait of `poll`. May be called from any thread."""
@@ -239,7 +221,7 @@ class SocketServer:
 
     def _close_idle_connection(self) -> bool:
         """Close the connection idle for the longest time, if that is a second and no response is pending."""
-        longest_idle = self._selector.longest_idle() if self._evicts else None
+        longest_idle = self._selector.longest_idle(self._connections) if self._evicts else None
         if longest_idle is None or self._clock.now_ms() - longest_idle[1] < _MIN_IDLE_MS:
             return False
         self._close(longest_idle[0])
@@ -257,6 +239,8 @@ class SocketServer:
         self.quotas.remove(id)
         self._connections.pop(id, None)
         self._repeatable.pop(id, None)
+        if id in self._throttled:
+            self._throttled.pop(id).cancel()
         if self._is_paused:
             self._pause_accepting(False)
 
@@ -283,6 +267,7 @@ class SocketServer:
                 connection.principal,
                 connection.listener,
                 connection.is_token,
+                self._served,
             )
         except CloseConnection:
             self._close(id)
@@ -329,7 +314,7 @@ class SocketServer:
         self, id: str, connection: _Connection, frame: bytearray, now_ms: float, now_wall_ms: int
     ) -> None:
         try:
-            self._call_handler(*read_request(frame, id, connection.host, now_ms, now_wall_ms))
+            self._call_handler(*read_request(frame, id, connection.host, now_ms, now_wall_ms, served=self._served))
         except CloseConnection:
             self._close(id)
 
@@ -418,14 +403,21 @@ class SocketServer:
         pending.on_done(lambda response: self._send_delayed(response, pending, context))
 
     def _send_delayed(
-        self, response: Message | EncodedResponse | None, pending: Pending[Any], context: RequestContext
+        self,
+        response: Message | EncodedResponse | CloseConnection | None,
+        pending: Pending[Any],
+        context: RequestContext,
     ) -> None:
         id = context.connection_id
         if not self._selector.is_connected(id):
             return
+        if isinstance(response, CloseConnection):
+            self._close(id)
+            return
         if pending.repeatable is not None:
             self._repeatable[id] = pending.repeatable
-        self._selector.unmute(id)
+        if id not in self._throttled:
+            self._selector.unmute(id)
         self._send(response, context)
 
     def _send(self, response: Message | EncodedResponse | None, context: RequestContext) -> None:
@@ -433,7 +425,7 @@ class SocketServer:
         if response is None:
             return
         try:
-            parts = response_parts(response, context)
+            parts = response_parts(response, context, self._served)
         except (ProtocolError, ValueError) as bug:
             self._log(
                 f"{api_name(context.api_key)} v{context.api_version} returned a response that cannot be encoded", bug

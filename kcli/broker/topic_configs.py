@@ -59,12 +59,12 @@ TOPIC_OPTIONS: dict[str, Option] = {
         _option("file.delete.delay.ms", "Long", 60_000, "log.segment.delete.delay.ms", at_least=0),
         _option("flush.messages", "Long", LONG_MAX, "log.flush.interval.messages", at_least=1),
         _option("flush.ms", "Long", LONG_MAX, _FLUSH, at_least=0),
-        _option("follower.replication.throttled.replicas", "List", (), ignored=True),
+        _option("follower.replication.throttled.replicas", "List", (), of_nodes=True),
         _option("index.interval.bytes", "Int", 4096, "log.index.interval.bytes", at_least=0),
         _option(
             "internal.segment.bytes", "Int", None, internal=True
         ),  # for tests: smaller segments than segment.bytes can ask for
-        _option("leader.replication.throttled.replicas", "List", (), ignored=True),
+        _option("leader.replication.throttled.replicas", "List", (), of_nodes=True),
         _option("local.retention.bytes", "Long", -2, "log.local.retention.bytes", at_least=-2, ignored=True),
         _option("local.retention.ms", "Long", -2, "log.local.retention.ms", at_least=-2, ignored=True),
         _option("max.compaction.lag.ms", "Long", LONG_MAX, "log.cleaner.max.compaction.lag.ms", at_least=1),
@@ -74,7 +74,7 @@ TOPIC_OPTIONS: dict[str, Option] = {
         _option("message.timestamp.type", "String", "CreateTime", "log.message.timestamp.type", choices=_TIMESTAMPS),
         _option("min.cleanable.dirty.ratio", "Double", 0.5, "log.cleaner.min.cleanable.ratio", at_least=0, at_most=1),
         _option("min.compaction.lag.ms", "Long", 0, "log.cleaner.min.compaction.lag.ms", at_least=0),
-        _option("min.insync.replicas", "Int", 1, "min.insync.replicas", at_least=1, ignored=True),
+        _option("min.insync.replicas", "Int", 1, "min.insync.replicas", at_least=1),
         _option("preallocate", "Boolean", False, "log.preallocate", ignored=True),
         _option("remote.log.copy.disable", "Boolean", False, ignored=True),
         _option("remote.log.delete.on.disable", "Boolean", False, ignored=True),

@@ -1,4 +1,4 @@
-"""The catalogue of topics and dynamic settings: one JSON file in the data directory.
+"""The catalogue of topics, dynamic settings and features: one JSON file in the data directory.
 
 Apache Kafka keeps this in its metadata log. Here the file is replaced as a whole, so that after a crash either the old
 or the new catalogue is there. A deleted topic remains in it as a tombstone until its directories are removed.
@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from kcli.broker.data_dir import parse_uuid, random_uuid, uuid_text
+from kcli.broker.metadata.features import FIRST_FEATURES_OF_SINGLE
 from kcli.errors import ConfigError
 from kcli.structs import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.files import Files
     from kcli.broker.log_manager import LogManager
+    from kcli.broker.quotas import Entity
 
 FILE_NAME = "kcli-topics.json"
 _VERSION = 1
@@ -28,11 +30,20 @@ _VERSION = 1
 class Topic:
     """A topic: partitions are 0 to `partitions` - 1; `configs` holds its overrides as text."""
 
-    def __init__(self, name: str, topic_id: UUID, partitions: int, configs: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        topic_id: UUID,
+        partitions: int,
+        configs: dict[str, str] | None = None,
+        *,
+        replication_factor: int = 1,
+    ) -> None:
         self.name = name
         self.topic_id = topic_id
         self.partitions = partitions
         self.configs = configs or {}
+        self.replication_factor = replication_factor
 
     def __repr__(self) -> str:
         return f"<Topic {self.name} {uuid_text(self.topic_id)} partitions={self.partitions} {self.configs}>"
@@ -44,12 +55,20 @@ class Topic:
 
 
 class Catalogue:
-    """Topics by name, names of deleted topics by id, and settings by broker id as text ("": all brokers)."""
+    """Topics by name, names of deleted topics by id, settings by broker id as text ("": all brokers), quotas, features.
+
+    `features` are the finalized levels, and `features_epoch` is the number of their changes.
+    """
 
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
         self.deleted: dict[UUID, str] = {}
         self.broker_configs: dict[str, dict[str, str]] = {}
+        self.features = dict(FIRST_FEATURES_OF_SINGLE)
+        self.features_epoch = 0
+        self.quotas: dict[Entity, dict[str, float]] = {}
+        #: Settings of groups (32) and client metrics (16), by number of the type and by name.
+        self.resource_configs: dict[int, dict[str, dict[str, str]]] = {}
 
 
 class TopicStore:
@@ -78,22 +97,34 @@ class TopicStore:
 
     def save(self, catalogue: Catalogue) -> None:
         """Replace the file, unless the catalogue is unchanged."""
-        data = json.dumps(_document(catalogue), indent=1).encode()
+        data = _encode(catalogue)
         if data != self._saved:
             self._saved = b""  # after an error the file may have either contents
             self._files.write_atomically(self.path, data)
             self._saved = data
 
 
-def _document(catalogue: Catalogue) -> dict[str, Any]:
+def _encode(catalogue: Catalogue) -> bytes:
+    """Return the JSON text with a line per topic. `json` with an indent would be ten times slower."""
+    topics = [
+        json.dumps({"name": t.name, "id": uuid_text(t.topic_id), "partitions": t.partitions, "configs": t.configs})
+        for t in catalogue.topics.values()
+    ]
+    members = ['"topics": [\n' + ",\n".join(topics) + "\n]"]
+    members += [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in _settings(catalogue).items()]
+    return ("{\n" + ",\n".join(members) + "\n}").encode()
+
+
+def _settings(catalogue: Catalogue) -> dict[str, Any]:
+    """Return the members of the JSON object besides the topics."""
     return {
         "version": _VERSION,
-        "topics": [
-            {"name": t.name, "id": uuid_text(t.topic_id), "partitions": t.partitions, "configs": t.configs}
-            for t in catalogue.topics.values()
-        ],
         "deleted": {uuid_text(topic_id): name for topic_id, name in catalogue.deleted.items()},
         "broker_configs": catalogue.broker_configs,
+        "features": catalogue.features,
+        "features_epoch": catalogue.features_epoch,
+        "quotas": [{"entity": entity, "limits": limits} for entity, limits in catalogue.quotas.items()],
+        "resource_configs": {str(kind): configs for kind, configs in catalogue.resource_configs.items() if configs},
     }
 
 
@@ -106,12 +137,28 @@ def _catalogue(document: Any) -> Catalogue:
         catalogue.topics[name] = Topic(name, topic_id, _partition_count(topic["partitions"]), _texts(topic["configs"]))
     catalogue.deleted = {parse_uuid(topic_id): name for topic_id, name in document["deleted"].items()}
     catalogue.broker_configs = {broker: _texts(configs) for broker, configs in document["broker_configs"].items()}
+    if "features" in document:  # files of earlier versions have none: nothing in those directories depends on a level
+        catalogue.features = {str(name): _level(level) for name, level in document["features"].items()}
+        catalogue.features_epoch = _level(document["features_epoch"])
+    for quota in document.get("quotas", ()):  # files of earlier versions have none
+        entity = tuple((str(kind), None if name is None else str(name)) for kind, name in quota["entity"])
+        catalogue.quotas[entity] = {str(key): float(value) for key, value in quota["limits"].items()}
+    catalogue.resource_configs = {  # files of earlier versions have none
+        int(kind): {name: _texts(configs) for name, configs in by_name.items()}
+        for kind, by_name in document.get("resource_configs", {}).items()
+    }
     return catalogue
 
 
 def _partition_count(value: Any) -> int:
     if type(value) is not int or value < 1:
         raise ValueError(f"{value!r} is not a number of partitions")
+    return value
+
+
+def _level(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is not a level of a feature")
     return value
 
 

@@ -8,7 +8,7 @@ from kcli.cli import exit_status
 from kcli.cli.command_table import find_command
 from kcli.cli.environment import Environment, open_closed_streams
 from kcli.cli.parser import HelpWanted, UsageError, build_tree, invoke
-from kcli.errors import KcliError
+from kcli.errors import KcliError, WakeupError
 
 
 def run_process(argv: Sequence[str]) -> int:
@@ -53,7 +53,7 @@ def run(argv: Sequence[str], env: Environment) -> int:
 def report(env: Environment, error: BaseException, *, verbose: bool = False) -> int:
     """Report an error in one line on stderr, with `verbose` also its causes, and return the exit status for it.
 
-    KCLI_DEBUG=1 prints the traceback as well.
+    KCLI_DEBUG=1 prints the traceback as well. An error that a signal has caused is not reported.
     """
     try:
         env.stdout.flush()
@@ -70,6 +70,8 @@ def report(env: Environment, error: BaseException, *, verbose: bool = False) -> 
 
         env.report("".join(traceback.format_exception(error)).rstrip())
     expected = isinstance(error, KcliError | OSError)
+    if isinstance(error, WakeupError) or (not expected and _is_of_a_signal(error)):
+        return exit_status.INTERRUPTED
     text = _one_line(_message(error)) or type(error).__name__
     env.report(f"kcli: {text}" if expected else f"kcli: internal error: {type(error).__name__}: {text}")
     for cause in _causes(error) if verbose else ():
@@ -77,15 +79,20 @@ def report(env: Environment, error: BaseException, *, verbose: bool = False) -> 
     return exit_status.status_of(error)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _is_of_a_signal(error: BaseException) -> bool:
+    """Return whether a signal caused an error. Python up to 3.11 raises RuntimeError for one while it makes a class."""
+    return any(isinstance(cause, KeyboardInterrupt | WakeupError) for cause in _causes(error, hidden=True))
+
+
+def _causes(error: BaseException, *, hidden: bool = False) -> Iterator[BaseException]:
     """Yield the errors that caused this one, each once: an error that several requests share can be its own cause.
 
-    `raise ... from None` hides a cause, because its text may have a password.
+    `raise ... from None` hides a cause, because its text may have a password; `hidden` yields such causes too.
     """
     seen = [error]
     while True:
         last = seen[-1]
-        cause = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        cause = last.__cause__ or (None if last.__suppress_context__ and not hidden else last.__context__)
         if cause is None or any(cause is one for one in seen):
             return
         seen.append(cause)

@@ -6,7 +6,8 @@
 | 1 | failed, as a whole or for an item | all errors not listed below; items that failed for different reasons; |
 |   | | stdout or stderr is closed: nothing was done |
 | 2 | usage: the command line or a setting is invalid, nothing was sent | `ConfigError`, a mistyped command or option |
-| 3 | no such topic, group, or saved state | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND, |
+| 3 | no such topic, group, transactional id, or saved | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, |
+|   | state | GROUP_ID_NOT_FOUND, TRANSACTIONAL_ID_NOT_FOUND, |
 |   | | INVALID_TOPIC_EXCEPTION (not a valid topic name); `NotFound` |
 | 4 | refused, by a broker or by kcli itself | *_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use, |
 |   | | `Refused`, `AuthenticationError` |
@@ -46,14 +47,20 @@ MEANINGS = {
     DONE: "Done.",
     FAILED: "Failed, as a whole or for at least one item.",
     USAGE: "The command line or a setting is invalid; nothing was sent.",
-    NOT_FOUND: "The topic, group or saved state does not exist.",
+    NOT_FOUND: "The topic, group, transactional id or saved state does not exist.",
     REFUSED: "Refused, by a broker or by kcli itself.",
     INCOMPLETE: "Incomplete or timed out; also: no broker is reachable.",
     THRESHOLD: "A threshold was exceeded.",
     INTERRUPTED: "Interrupted.",
 }
 
-_NOT_FOUND = {"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "INVALID_TOPIC_EXCEPTION", "GROUP_ID_NOT_FOUND"}
+_NOT_FOUND = {
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "UNKNOWN_TOPIC_ID",
+    "INVALID_TOPIC_EXCEPTION",
+    "GROUP_ID_NOT_FOUND",
+    "TRANSACTIONAL_ID_NOT_FOUND",
+}
 _REFUSED = {
     "TOPIC_AUTHORIZATION_FAILED",
     "GROUP_AUTHORIZATION_FAILED",

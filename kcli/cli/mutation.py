@@ -1,4 +1,4 @@
-"""The contract of commands that delete: show the plan; change nothing without --execute, or if a row is refused.
+"""The contract of commands that alter or delete: show the plan; no change without --execute, or if a row is refused.
 
 | status | result |
 |---|---|
@@ -41,7 +41,7 @@ def with_undo_hint(
     The command that restores the offsets is reported afterwards, also after an error or an interruption, unless the
     snapshot was discarded because nothing was deleted. Refused if the snapshot cannot be saved.
     """
-    from kcli.admin.offsets.snapshots import SnapshotError
+    from kcli.admin.state_files import SnapshotError
     from kcli.errors import Refused
 
     snapshots: list[Snapshot] = []
@@ -68,11 +68,15 @@ class PlanRow(NamedTuple):
 
 
 class Mutation(NamedTuple):
-    """A mutating command: the kind of its report, the columns, and the past participle of its verb, as `deleted`."""
+    """A mutating command: the kind of its report, the columns, and the past participle of its verb, as `deleted`.
+
+    `table_row` returns the row of an item in a table, if some cells differ from the values in JSON.
+    """
 
     kind: str
     columns: Sequence[str]
     done: str
+    table_row: "Callable[[Item], Item] | None" = None
 
     def run(
         self,
@@ -123,4 +127,5 @@ class Mutation(NamedTuple):
                 items.append({**row.item(failure_status(error)), "error": error_field(error)})
             else:
                 items.append(row.item(status))
-        print_report(env, Report(self.kind, self.columns, items), common.output)
+        rows = None if self.table_row is None else [self.table_row(item) for item in items]
+        print_report(env, Report(self.kind, self.columns, items, rows), common.output)

@@ -4,8 +4,8 @@ A value has six sources. From strongest to weakest:
 
 1. `-X key=value`, with Kafka's property names (`bootstrap.servers`; `default.api.timeout.ms` for the time-out)
 2. its own option: `-b`, `--timeout`, `-O`, `-v`
-3. the environment: KCLI_PROPERTY (one `key=value` per line), KCLI_BOOTSTRAP_SERVER, KCLI_TIMEOUT, KCLI_OUTPUT,
-   KCLI_VERBOSE
+3. the environment: KCLI_PROPERTY (one `key=value` per line), KCLI_BOOTSTRAP_SERVER, KCLI_SCHEMA_REGISTRY,
+   KCLI_TIMEOUT, KCLI_OUTPUT, KCLI_VERBOSE
 4. the profile of `-P`, else of KCLI_PROFILE, else the current one of `kcli profile use`; `-P none`: no profile
 5. the properties file of `--command-config`, else of KCLI_COMMAND_CONFIG, else of the profile
 6. the default: localhost:9092, 30 seconds
@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, TypeVar, cast
 
 from kcli.cli.environment import Environment
 from kcli.cli.parser import Option
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kcli.cli.profile.profile_file import Profile
     from kcli.client.config import ClientConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.schemas.registry_client import SchemaRegistry
 
     C = TypeVar("C", bound=ClientConfig)
 
@@ -185,6 +186,25 @@ class Common:
         seconds = throttle_ms / 1000
         self.env.report(f"kcli: note: quotas of the brokers slow kcli down: {seconds:.1f} s so far (throttle_time_ms)")
 
+    def registry(self, url: str | None = None) -> "SchemaRegistry | None":
+        """Return the schema registry; None if no URL is given. `url` is the value of --schema-registry.
+
+        Its schemas are kept on disk, in the folder of the user's caches.
+        """
+        from kcli.schemas.disk_cache import cache_folder
+        from kcli.schemas.registry_client import SchemaRegistry
+
+        properties: dict[str, str] = dict(self.properties)
+        if url is not None and _REGISTRY not in self.on_purpose:
+            properties[_REGISTRY] = url
+        folder = cache_folder(self.env.environ)
+        try:
+            return SchemaRegistry.of_properties(properties, folder=folder, timeout_ms=self.timeout_ms)
+        except ConfigError as error:
+            if url is None or _REGISTRY in self.on_purpose or not str(error).startswith(_REGISTRY):
+                raise
+            raise ConfigError(f"--schema-registry{str(error).removeprefix(_REGISTRY)}") from None
+
     @property
     def time_limit(self) -> dict[str, str]:
         """The time limit as a property, for a client that is made elsewhere, as in Spark."""
@@ -271,6 +291,7 @@ def common_options(
     variables = [
         Layer("KCLI_BOOTSTRAP_SERVER", _present("bootstrap.servers", environ.get("KCLI_BOOTSTRAP_SERVER"))),
         Layer("KCLI_TIMEOUT", _present(_TIMEOUT, _variable_as_ms(environ.get("KCLI_TIMEOUT")))),
+        Layer("KCLI_SCHEMA_REGISTRY", _present(_REGISTRY, environ.get("KCLI_SCHEMA_REGISTRY"))),
         Layer("KCLI_PROPERTY", client_properties("KCLI_PROPERTY", environ.get("KCLI_PROPERTY", "").splitlines())),
     ]
     file = command_config or environ.get("KCLI_COMMAND_CONFIG")
@@ -340,6 +361,17 @@ def _variable_as_ms(text: str | None) -> str | None:
 
 
 _TIMEOUT = "default.api.timeout.ms"
+_REGISTRY = "schema.registry.url"
+
+#: The option of commands that use a schema registry; `Common.registry` takes its value.
+RegistryOption: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--schema-registry",
+        metavar="URL",
+        help="Use this schema registry. [KCLI_SCHEMA_REGISTRY; schema.registry.url of the profile or file]",
+    ),
+]
 
 # The options of commands that set a property of Kafka: an error names the option, not the property.
 _OPTION_OF = {

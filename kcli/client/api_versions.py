@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import NamedTuple
 
 from kcli import __version__
 from kcli.error_codes import ErrorCode
@@ -16,10 +17,21 @@ Versions = dict[int, tuple[int, int]]
 HIGHEST = ApiVersionsRequest.VERSIONS[1]
 
 
+class Offer(NamedTuple):
+    """The answer of a broker: its versions, and the finalized features of its cluster by name (KIP-584).
+
+    `features_epoch` grows with each change of the features; -1: the broker does not report features.
+    """
+
+    versions: Versions
+    features: dict[str, int]
+    features_epoch: int
+
+
 def negotiate(
     version: int = HIGHEST,
-) -> Generator[tuple[ApiVersionsRequest, int], ApiVersionsResponse, Versions]:
-    """Run the handshake: yield a request and its version, receive the response, return the broker's versions.
+) -> Generator[tuple[ApiVersionsRequest, int], ApiVersionsResponse, Offer]:
+    """Run the handshake: yield a request and its version, receive the response, return the broker's offer.
 
     A broker that does not know our version of ApiVersions responds with error 35 in v0; the second request then uses
     the version that the response names, or 0.
@@ -30,7 +42,9 @@ def negotiate(
         response = yield request, _offered_version(response, below=version)
     if response.error_code:
         raise BrokerError(response.error_code, api="ApiVersions")
-    return {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+    versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+    features = {feature.name: feature.max_version_level for feature in response.finalized_features}
+    return Offer(versions, features, response.finalized_features_epoch)
 
 
 def _offered_version(response: ApiVersionsResponse, *, below: int) -> int:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 from kcli.client import librdkafka
 from kcli.client.login import LoginSettings
 from kcli.errors import ConfigError
+from kcli.security.registry_settings import RegistrySettings
 from kcli.settings import Boolean, Int, List, Long, String, Value, format_value, invalid_value, is_secret, setting
 from kcli.text import closest_name
 
@@ -185,8 +186,8 @@ class ClientConfig(LoginSettings):
 
     @classmethod
     def is_known(cls, name: str) -> bool:
-        """Return whether `name` is a property of another Kafka client, or one of Kafka's that has no effect here."""
-        return name in _known_names() or name.startswith(_KNOWN_PREFIXES)
+        """Return whether `name` is a property of another client, a registry's, or one that has no effect here."""
+        return name in _known_names() or name.startswith(_KNOWN_PREFIXES) or RegistrySettings.is_known(name)
 
     def adjusted(self) -> dict[str, Any]:
         """Raise a maximum that was not given to its base, where the base is above it; make the login."""
@@ -379,6 +380,14 @@ class ProducerConfig(ClientConfig):
     buffer_memory: Long = setting(33_554_432, "Most bytes of records that wait to be sent.", at_least=0)
     max_block_ms: Long = setting(60_000, "Longest time send waits for buffer memory and metadata.", at_least=0)
     partitioner_ignore_keys: Boolean = setting(False, "Choose partitions without regard to keys.")
+    transactional_id: String | None = setting(
+        None,
+        "Write in transactions under this id; of two producers with it, the older one is fenced.",
+        parse=_parse_optional,
+    )
+    transaction_timeout_ms: Int = setting(
+        60_000, "The coordinator aborts a transaction that is open for this time.", at_least=1
+    )
 
     NO_EFFECT: ClassVar[Mapping[str, str]] = {
         **ClientConfig.NO_EFFECT,
@@ -388,7 +397,6 @@ class ProducerConfig(ClientConfig):
         "key.serializer": "keys are bytes",
         "partitioner.adaptive.partitioning.enable": "records without a key fill one partition after another",
         "partitioner.availability.timeout.ms": "partitions without a leader are left out",
-        "transaction.": "there are no transactions",
         "value.serializer": "values are bytes",
     }
 
@@ -409,8 +417,10 @@ class ProducerConfig(ClientConfig):
             )
         if self.enable_idempotence and (breaker := self._idempotence_breaker()):
             raise ConfigError(f"enable.idempotence=true requires {breaker}")
+        if self.transactional_id is not None and not self.enable_idempotence:
+            raise ConfigError(f"transactional.id requires {self._idempotence_breaker() or 'enable.idempotence=true'}")
         for name, reason in _REFUSED_BY_PRODUCER.items():
-            if self.given.get(name):
+            if self.given.get(name, "").lower() not in ("", "false"):
                 raise ConfigError(f"{name} is not supported: {reason}; remove it")
 
     def _idempotence_breaker(self) -> str | None:
@@ -423,9 +433,9 @@ class ProducerConfig(ClientConfig):
         return None
 
 
-# Without these the records would not be what the user asked for: in a transaction, in the partitioner's partitions.
+# Without these the records would not be what the user asked for: prepared, and in the partitioner's partitions.
 _REFUSED_BY_PRODUCER = {
-    "transactional.id": "kcli has no transactions, so the records would be visible at once",
+    "transaction.two.phase.commit.enable": "kcli does not prepare transactions for an external coordinator",
     "partitioner.class": "partitioners are Java classes; kcli chooses partitions as Java's default partitioner does",
 }
 _WITHOUT_EFFECT = {*ConsumerConfig.NO_EFFECT, *ProducerConfig.NO_EFFECT}
@@ -441,11 +451,19 @@ _KNOWN_ELSEWHERE = {
 
 
 def _known_names() -> set[str]:
-    return {*ConsumerConfig.SETTINGS, *ProducerConfig.SETTINGS, *librdkafka.KAFKA_NAMES, *_KNOWN_ELSEWHERE}
+    return {
+        *ConsumerConfig.SETTINGS,
+        *ProducerConfig.SETTINGS,
+        *RegistrySettings.SETTINGS,
+        *librdkafka.KAFKA_NAMES,
+        *_KNOWN_ELSEWHERE,
+    }
 
 
 def is_secret_property(name: str) -> bool:
     """Return whether the value of a property of any client must not be shown."""
+    if RegistrySettings.is_known(name):
+        return RegistrySettings.is_secret(name)
     for cls in (ConsumerConfig, ProducerConfig):
         if name in cls.SETTINGS:
             return cls.is_secret(name)
@@ -459,7 +477,7 @@ def may_be_shown(name: str, text: str) -> bool:
     """
     if is_secret_property(name):
         return False
-    for cls in (ConsumerConfig, ProducerConfig):
+    for cls in (ConsumerConfig, ProducerConfig, RegistrySettings):
         if name in cls.SETTINGS:
             try:
                 cls.SETTINGS[name].parse(text)

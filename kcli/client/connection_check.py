@@ -238,7 +238,7 @@ class _ServerCheck:
     def _negotiate(self) -> str:
         if not self._selector.is_connected(_CONNECTION):
             self._open()
-        self._versions = self._drive(api_versions.negotiate())
+        self._versions = self._drive(api_versions.negotiate()).versions
         self._facts = {"apis": len(self._versions)}
         return f"{len(self._versions)} APIs"
 

@@ -301,6 +301,14 @@ class ConsumerNetworkClient:
         with self._lock:
             return self._network.negotiated(node_id)
 
+    def finalized_feature(self, name: str) -> int:
+        """Return the finalized level of a feature of the cluster, as far as a connected broker has reported it; or 0.
+
+        For example `transaction.version`. A broker reports it at the start of a connection.
+        """
+        with self._lock:
+            return self._network.features.get(name, 0)
+
     def disconnect(self, node: Node) -> None:
         """Close the connection to a node. Its requests fail at the next poll."""
         with self._lock:

@@ -18,6 +18,7 @@ from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopi
 from kcli.structs import Node, TopicPartition
 
 if TYPE_CHECKING:
+    import re
     from uuid import UUID
 
     from kcli.client.config import ClientConfig
@@ -89,6 +90,12 @@ def check_partitions(topic: TopicInfo, numbers: Iterable[int]) -> None:
 def partition_count(topic: TopicInfo) -> int:
     """Return the largest partition number plus one; 0 without partitions."""
     return max(topic.partitions, default=-1) + 1
+
+
+def matching_topics(cluster: Cluster, pattern: re.Pattern[str], *, with_internal: bool) -> frozenset[str]:
+    """Return the names of the topics that have partitions and whose whole name matches."""
+    topics = (it for it in cluster.topics.values() if it.partitions and (with_internal or not it.internal))
+    return frozenset(it.name for it in topics if pattern.fullmatch(it.name))
 
 
 def replica_racks(cluster: Cluster, topic: TopicInfo) -> tuple[frozenset[str], ...]:

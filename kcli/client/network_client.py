@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.client import api_versions
-from kcli.client.api_versions import Versions, choose_version
+from kcli.client.api_versions import Offer, Versions, choose_version
 from kcli.client.backoff import Backoff, uniform
 from kcli.client.connection_faults import ConnectionFaults
 from kcli.client.connection_states import (
@@ -82,6 +82,9 @@ class NetworkClient:
     ) -> None:
         self.metadata = metadata
         self.metrics = ClientMetrics()
+        #: The newest finalized features of the cluster that a broker has reported: name -> level.
+        self.features: dict[str, int] = {}
+        self._features_epoch = -1
         #: Called with a sentence for each new secured connection: TLS version and cipher, mechanism and principal.
         self.on_secured: Callable[[str], object] | None = None
         self._selector = selector
@@ -328,11 +331,13 @@ class NetworkClient:
         steps = api_versions.negotiate(0 if node_id in self._only_v0 else api_versions.HIGHEST)
         self._next_step(node_id, steps, self._versions_received, None, now_ms)
 
-    def _versions_received(self, node_id: int, versions: Versions, now_ms: float) -> None:
+    def _versions_received(self, node_id: int, offer: Offer, now_ms: float) -> None:
+        if offer.features_epoch >= self._features_epoch:
+            self.features, self._features_epoch = offer.features, offer.features_epoch
         if self._security is not None and self._security.mechanism is not None:
-            self._authenticate(node_id, now_ms, versions)
+            self._authenticate(node_id, now_ms, offer.versions)
         else:
-            self._states.ready(node_id, versions)
+            self._states.ready(node_id, offer.versions)
             self._opened(node_id, now_ms)
 
     def _opened(self, node_id: int, now_ms: float) -> None:

@@ -1,14 +1,18 @@
-"""OffsetCommit: the request of members and administrators, and the error codes in its response. Pure."""
+"""OffsetCommit and TxnOffsetCommit: the requests of members, administrators and transactional producers. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+    from kcli.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+    from kcli.structs import GroupMetadata
+
+T = TypeVar("T")
 
 # From v10 on topics have ids, which a caller with names does not have. They have no advantage either: a commit for a
 # topic that was created again is refused anyway.
@@ -33,27 +37,58 @@ def commit_request(
         OffsetCommitRequestTopic,
     )
 
-    topics: dict[str, OffsetCommitRequestTopic] = {}
-    for tp, it in offsets.items():
-        topic = topics.setdefault(tp.topic, OffsetCommitRequestTopic(name=tp.topic, partitions=[]))
-        topic.partitions.append(
-            OffsetCommitRequestPartition(
-                partition_index=tp.partition,
-                committed_offset=it.offset,
-                committed_leader_epoch=it.leader_epoch,
-                committed_metadata=it.metadata,
-            )
-        )
     return OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=generation,
         member_id=member_id,
         group_instance_id=instance_id,
-        topics=list(topics.values()),
+        topics=_topics(offsets, OffsetCommitRequestTopic, OffsetCommitRequestPartition),
     )
 
 
-def partition_codes(response: OffsetCommitResponse) -> dict[TopicPartition, int]:
+def transactional_commit_request(
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    group: GroupMetadata,
+) -> TxnOffsetCommitRequest:
+    """Return the request by which a producer commits the offsets of a group with its transaction (KIP-98, KIP-447)."""
+    from kcli.protocol.messages.txn_offset_commit import (
+        TxnOffsetCommitRequest,
+        TxnOffsetCommitRequestPartition,
+        TxnOffsetCommitRequestTopic,
+    )
+
+    return TxnOffsetCommitRequest(
+        transactional_id=transactional_id,
+        group_id=group.group,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        generation_id=group.generation,
+        member_id=group.member_id,
+        group_instance_id=group.instance_id,
+        topics=_topics(offsets, TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestPartition),
+    )
+
+
+def _topics(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata], topic: Callable[..., T], partition: Callable[..., object]
+) -> list[T]:
+    """Return the offsets by topic, in the types of a request; both requests have the same fields."""
+    partitions: dict[str, list[object]] = {}
+    for tp, it in offsets.items():
+        row = partition(
+            partition_index=tp.partition,
+            committed_offset=it.offset,
+            committed_leader_epoch=it.leader_epoch,
+            committed_metadata=it.metadata,
+        )
+        partitions.setdefault(tp.topic, []).append(row)
+    return [topic(name=name, partitions=rows) for name, rows in partitions.items()]
+
+
+def partition_codes(response: OffsetCommitResponse | TxnOffsetCommitResponse) -> dict[TopicPartition, int]:
     """Return the error code of each partition in the response; 0: stored."""
     return {
         TopicPartition(topic.name, it.partition_index): it.error_code

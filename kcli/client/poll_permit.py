@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -14,21 +15,32 @@ class FairLock:
 
     A thread that polls in a loop would otherwise keep the lock from all others. `interrupt` ends the holder's wait.
     For short calls; two threads that both wait for the network use a `PollPermit`.
+
+    Python raises KeyboardInterrupt also in these two methods, at each call and at its return. A lock that stays
+    acquired then would block `close`. So `__enter__` releases it, or takes it over if `__exit__` has not released it.
     """
 
     def __init__(self, interrupt: Callable[[], None]) -> None:
         self._interrupt = interrupt
         # Held while waiting, so that the former holder queues after the waiting thread.
         self._queue_lock = threading.Lock()
-        self._inner_lock = threading.Lock()
+        self._inner_lock = threading.RLock()  # because its owner alone can release it: see `__enter__`
         self._holder: int | None = None
 
     def __enter__(self) -> None:
-        with self._queue_lock:
-            if not self._inner_lock.acquire(blocking=False):
-                self._interrupt()
-                self._inner_lock.acquire()
-        self._holder = threading.get_ident()
+        me = threading.get_ident()
+        if self._holder == me:  # a signal has interrupted `__exit__`
+            return
+        try:
+            with self._queue_lock:
+                if not self._inner_lock.acquire(blocking=False):
+                    self._interrupt()
+                    self._inner_lock.acquire()
+            self._holder = me
+        except BaseException:
+            with contextlib.suppress(RuntimeError):  # not acquired
+                self._inner_lock.release()
+            raise
 
     def __exit__(self, *_: object) -> None:
         self._holder = None
@@ -47,7 +59,9 @@ class PollPermit:
 
     def __init__(self, interrupt: Callable[[], None]) -> None:
         self._interrupt = interrupt
-        self._changed = threading.Condition(threading.Lock())
+        # Locked without the methods of the condition: those are Python code that a signal can interrupt.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._owner: int | None = None
         self._depth = 0
         self._is_in_background = False
@@ -56,7 +70,7 @@ class PollPermit:
     def acquire(self, is_over: Callable[[], bool], left_ms: Callable[[], float]) -> bool:
         """Wait for the permit; return False without it if `is_over`, or when a thread in the foreground keeps it."""
         me = threading.get_ident()
-        with self._changed:
+        with self._lock:
             if self._owner not in (None, me):
                 # Once: the owner then sees new requests and deadlines, and a thread in the background gives way.
                 self._interrupt()
@@ -73,7 +87,7 @@ class PollPermit:
 
     def acquire_if_free(self) -> bool:
         """Take the permit for a thread in the background, if no other thread has it or wants it."""
-        with self._changed:
+        with self._lock:
             if self._waiting or self._owner not in (None, threading.get_ident()):
                 return False
             self._take(in_background=True)
@@ -89,7 +103,7 @@ class PollPermit:
         return self._waiting > 0
 
     def release(self) -> None:
-        with self._changed:
+        with self._lock:
             self._depth -= 1
             if not self._depth:
                 self._owner = None
@@ -99,5 +113,5 @@ class PollPermit:
     def notify(self) -> None:
         """Let the waiting threads look at their futures."""
         if self._waiting:
-            with self._changed:
+            with self._lock:
                 self._changed.notify_all()

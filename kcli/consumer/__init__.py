@@ -1,11 +1,12 @@
-"""Reading records: positions, fetching, bounded reads, and (in `group/`) membership and commits.
+"""Reading records: positions, fetching, bounded reads; membership and commits (`group/`), share groups (`share/`).
 
 Three readers share one fetch loop:
 
 - `Consumer` reads partitions for an application, its own choice or those of its group, poll by poll.
-- `RangeReader` reads a range of each of many partitions and reports the coverage; `kcli consume` uses it. On request it
-  also follows partitions that are added later.
-- `PartitionReader` iterates over one range of one partition; Spark tasks use it.
+- `RangeReader` reads a range of each of many partitions and reports the coverage; `kcli consume` and the tasks of Spark
+  use it. On request it also follows partitions that are added later.
+- `MergedReader` reads with a `RangeReader` in order of time; `MergeBuffer` decides which records are next. `tail` finds
+  the offsets of the last records.
 
 The objects below them:
 
@@ -15,6 +16,8 @@ The objects below them:
   decodes them in chunks when the caller polls.
 - `FetchLoop` calls these in order. A `PollTask` (the group membership with its commits) runs before records are
   returned.
+- `read_checkpoint` has the positions that an output has reached, as a file keeps them. Pure.
+- `StallDetector` decides when a range that does not advance is given up. Pure.
 - `ReadRange`, `ResolvedRange` and `coverage` are pure: the requested range, its offsets, and the offsets that were
   read.
 
@@ -39,6 +42,7 @@ network is driven by `ConsumerNetworkClient.poll`; no module here waits in anoth
   and empty, so the fetcher pauses by itself (`EarlyAnswers`).
 - A `next_ms` in the past makes the poll return to the network without a pause: each module returns a time only while
   its own `send` or `poll` will act on it.
+- A held partition is not fetched, but its received records are returned; a paused one drops them.
 - All responses of a bulk read share one memory bound; without it, each broker may send `fetch.max.bytes`.
 - Imports of messages and of numpy are inside functions: commands that do not read records start without them, and a
   read loads numpy while its first Fetch is in flight.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 from kcli.client.metrics import MetricGroups, merged
 from kcli.consumer.consumer_metrics import fetch_metrics, group_metrics
 from kcli.consumer.fetch_loop import FetchLoop, UnknownTopics
-from kcli.consumer.group.group_client import GroupClient, GroupMetadata
+from kcli.consumer.group.group_client import GroupClient
 from kcli.consumer.subscription import PartitionFailure, PositionReset, SubscriptionState
 from kcli.error_codes import ErrorCode
 from kcli.errors import (
@@ -23,7 +23,7 @@ from kcli.errors import (
     TimeoutExpired,
     TopicAuthorizationError,
 )
-from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kcli.structs import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig

@@ -110,18 +110,19 @@ class ReadCoverage(NamedTuple):
 
 
 def is_bounded(ranges: Mapping[TopicPartition, ReadRange]) -> bool:
-    """True if every range has an end, so that the read has one."""
-    return all(requested.end is not None for requested in ranges.values())
+    """True if every range has an end, so that the read has one. A read without a range waits for new topics."""
+    return bool(ranges) and all(requested.end is not None for requested in ranges.values())
 
 
 class RangeProgress:
     """The progress of reading one resolved range."""
 
-    __slots__ = ("bytes", "end_reason", "error", "failed", "gaps", "position", "records", "resolved")
+    __slots__ = ("bytes", "end_reason", "epoch", "error", "failed", "gaps", "position", "records", "resolved")
 
     def __init__(self, resolved: ResolvedRange) -> None:
         self.resolved = resolved
         self.position = resolved.position
+        self.epoch = -1
         self.records = 0
         self.bytes = 0
         self.gaps: list[tuple[int, int]] = []

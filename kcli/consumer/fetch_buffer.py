@@ -141,9 +141,17 @@ class FetchBuffer:
         self._halted: dict[TopicPartition, int] = {}
         self._failures: dict[TopicPartition, PartitionFailure] = {}
         self._expansion = FIRST_EXPANSION
+        self._has_decoded = False
 
     def __len__(self) -> int:
         return len(self._received)
+
+    @property
+    def expansion(self) -> float | None:
+        """Ratio of decoded size to received size; 1.0 without compression, None before the first records."""
+        if self._expansion != FIRST_EXPANSION:
+            return self._expansion
+        return 1.0 if self._has_decoded else None
 
     # --- received
 
@@ -202,6 +210,7 @@ class FetchBuffer:
         else:
             decoded = decode_sections(sections, check_crcs=self._check_crcs)
             self._learn_expansion(chunk, decoded)
+        self._has_decoded = True
         handed = [(section.tp, self._deliver(section, it)) for section, it in zip(chunk, decoded, strict=True)]
         received.put_back(
             [

@@ -143,6 +143,8 @@ class Fetcher:
         position = state.next_fetch()
         if position is None or self.buffer.is_halted(tp, position.offset) or self._partition_backoffs.is_waiting(tp):
             return None
+        if state.held:
+            return None
         metadata = self._client.metadata
         leader, epoch = metadata.leader(tp)
         if leader is None:

@@ -78,7 +78,7 @@ class GapRows(HeaderRows):
 
 
 def decode_for_gaps(sections: Sequence[RecordSection]) -> list[DecodedSection]:
-    """Decode sections to `GapRows`; a `decode` function for `PartitionReader`.
+    """Decode sections to `GapRows`; a `decode` function for `RangeReader`.
 
     Sections whose headers show holes are decoded to records, and damage in them is detected as for records.
     """

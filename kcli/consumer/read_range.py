@@ -154,6 +154,8 @@ def resolve_range(asked: ReadRange, log: LogOffsets, *, wait_for_end: bool = Fal
     An end after the log end is replaced by the log end, so that the read ends; with `wait_for_end` the read waits for
     the records up to the requested end.
     """
+    if log.log_end < log.log_start:  # the last stable offset of a transaction whose first batch was deleted in part
+        log = log._replace(log_end=log.log_start)
     start, start_note = _start(asked.start, log)
     end, end_note = (None, None) if asked.end is None else _end(asked.end, log, wait_for_end)
     return ResolvedRange(

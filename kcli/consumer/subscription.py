@@ -46,15 +46,16 @@ class PartitionFailure(NamedTuple):
 class PartitionState:
     """State of one assigned partition. Offsets are -1 until a broker has reported them.
 
-    `end`: fetch no offset from this one on. `reset`: the policy (earliest, latest) of a reset that is in progress, and
-    `invalid_offset` the position outside the log that it replaces (-1: none). `leader_epoch`: the leader epoch for
-    which `fetch_position` is validated. `preferred_replica` is fetched from instead of the leader until
-    `preferred_until_ms` (KIP-392).
+    `end`: fetch no offset from this one on. `held`: send no fetch; records that are received already are returned.
+    `reset`: the policy (earliest, latest) of a reset that is in progress, and `invalid_offset` the position outside the
+    log that it replaces (-1: none). `leader_epoch`: the leader epoch for which `fetch_position` is validated.
+    `preferred_replica` is fetched from instead of the leader until `preferred_until_ms` (KIP-392).
     """
 
     __slots__ = (
         "end",
         "fetch_position",
+        "held",
         "high_watermark",
         "invalid_offset",
         "last_stable_offset",
@@ -75,6 +76,7 @@ class PartitionState:
         self.invalid_offset = -1
         self.validating = False
         self.paused = False
+        self.held = False
         self.end: int | None = None
         self.high_watermark = -1
         self.last_stable_offset = -1
@@ -237,6 +239,13 @@ class SubscriptionState:
         """Undo `pause`."""
         self.state(tp).paused = False
         self.updated.add(tp)
+
+    def hold(self, tp: TopicPartition, *, held: bool) -> None:
+        """Send no more fetches for this partition, or send them again. Received records are returned as usual."""
+        state = self.state(tp)
+        if state.held != held:
+            state.held = held
+            self.updated.add(tp)
 
     def request_reset(self, tp: TopicPartition, policy: str, invalid_offset: int = -1) -> None:
         """Request a position by `policy` (earliest, latest), in place of one outside the log, `invalid_offset`."""

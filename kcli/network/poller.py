@@ -24,7 +24,7 @@ class Poller(Protocol):
         """Wait for exactly `channel.interest()` from now on; 0 is no event."""
 
     def unwatch(self, channel: Watched) -> None:
-        """Stop watching a channel that is still open."""
+        """Stop watching a channel that is still open. A signal may have interrupted an earlier call for it."""
 
     def wait(self, timeout_ms: float) -> list[tuple[Watched, int]]:
         """Return channels with their ready events; empty after a timeout, a wake-up, or at most a second."""
@@ -59,7 +59,8 @@ class SocketPoller:
 
     def unwatch(self, channel: Watched) -> None:
         if channel.watched_events:
-            self._select.unregister(channel.transport)
+            with contextlib.suppress(KeyError):  # a signal came between the two steps of an earlier call
+                self._select.unregister(channel.transport)
             channel.watched_events = 0
 
     def wait(self, timeout_ms: float) -> list[tuple[Watched, int]]:

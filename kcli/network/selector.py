@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Protocol
 
 from kcli.clock import Clock
@@ -215,9 +215,10 @@ class Selector:
     def channel(self, id: str) -> KafkaChannel | None:
         return self._channels.get(id)
 
-    def longest_idle(self) -> tuple[str, float] | None:
-        """Return the id and last activity in ms of the connection idle for longest, except muted ones."""
-        return next((idle for idle in self._idle.by_age() if not self._channels[idle[0]].muted), None)
+    def longest_idle(self, among: Container[str]) -> tuple[str, float] | None:
+        """Return the id and last activity in ms of the connection idle for longest among these, except muted ones."""
+        rows = self._idle.by_age()
+        return next(((id, at_ms) for id, at_ms in rows if id in among and not self._channels[id].muted), None)
 
     def close(self, id: str) -> None:
         """Close a connection; incomplete frames are dropped and no result mentions it. Unknown ids are ignored."""

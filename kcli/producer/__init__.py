@@ -27,13 +27,22 @@ finds out whether the record is stored, so an unknown outcome remains only if th
 after a doubtful attempt may store the batch once more. A record that the caller sends again is a new record in both
 cases: to send a record that is not stored is always right, to send one that is possibly stored may store it twice.
 
+**Transactions.** `Transactions` sends the requests to the coordinators; `producer_states` has the states and the
+meaning of error codes. A record that fails makes its transaction fail; then it can only be aborted
+(`TransactionFailed`), and the producer goes on. After a fatal error (fenced) it can only be closed. The outcome of a
+commit is unknown (`OutcomeUnknown`) if a request was sent, and no response came in time; the next call repeats it.
+
 **Non-obvious**
 
 - One batch per partition is in flight at a time, so order holds over retries, and the next sequence number is known.
-  Throughput comes from the number of partitions and the size of batches, not from pipelining.
+  Throughput comes from the number of partitions and the size of batches, not from pipelining: while one is in flight,
+  the next full one is encoded and compressed, so the broker waits only for its transfer.
+- Records stay columns (`NewRecords`) from `send_many` to the encoder. The records of one call are a part of each batch.
 - A batch keeps its producer id and sequence number over retries. If it fails while it is not known whether a broker
   stored it, its numbers can be neither reused nor skipped: the producer requests a new producer id instead (KIP-98).
 - `DUPLICATE_SEQUENCE_NUMBER` is a success whose offset is unknown: the broker stored the batch in an earlier attempt.
+- A batch keeps its records encoded, not as objects: they are encoded in parts as they are added, while they are in the
+  processor's cache. A split decodes them.
 - `batch.size` limits when a batch is full, not how large it may be: one large record makes a batch of its own. After
   `MESSAGE_TOO_LARGE` a batch is split, and later batches of its topic are smaller.
 - An error of a record is in its future or outcome; only errors before the record was accepted (unknown topic, no room

@@ -7,14 +7,10 @@ wait.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from kcli.producer.batches import HEADER_BYTES, OnOutcome, ProducerBatch, record_bytes
+from kcli.producer.batches import HEADER_BYTES, OnOutcome, ProducerBatch, SizedRecords
 from kcli.structs import TopicPartition
-
-if TYPE_CHECKING:
-    from kcli.protocol.records.record import NewRecord
 
 _NEVER_MS = float("inf")
 
@@ -54,7 +50,7 @@ class Accumulator:
     def append(
         self,
         tp: TopicPartition,
-        records: Sequence[NewRecord],
+        records: SizedRecords,
         now_ms: float,
         on_outcome: OnOutcome,
         *,
@@ -67,13 +63,11 @@ class Accumulator:
         """
         limit = self._topic_batch_bytes.get(tp.topic, self._batch_bytes)
         index = start
-        while index < len(records):
+        while index < records.count:
             batch = self._open_batch(tp, now_ms)
-            first, size_before = len(batch.records), batch.size_bytes
-            index = _fill(batch, records, index, limit)
+            size_before = batch.size_bytes
+            index = _fill(batch, records, index, limit, on_outcome)
             self.buffered_bytes += batch.size_bytes - size_before
-            if len(batch.records) > first:
-                batch.add_segment(first, on_outcome)
             if batch.closed and one_batch:
                 break
         return index
@@ -104,6 +98,13 @@ class Accumulator:
                     soonest_ms = min(soonest_ms, due_ms)
                 soonest_ms = min(soonest_ms, self.deadline_ms(queue[0]))
         return soonest_ms
+
+    def next_full(self) -> list[ProducerBatch]:
+        """Return the full batches that are next after a batch in flight, and are not encoded yet."""
+        if not self._in_flight:
+            return []
+        heads = [queue[0] for tp in self._in_flight if (queue := self._queues.get(tp))]
+        return [batch for batch in heads if batch.closed and not batch.is_encoded]
 
     def first(self, tp: TopicPartition) -> ProducerBatch:
         """Return the batch that `take` would take."""
@@ -180,24 +181,15 @@ class Accumulator:
         del self._in_flight[batch.tp]
 
 
-def _fill(batch: ProducerBatch, records: Sequence[NewRecord], start: int, limit: int) -> int:
-    """Add `records[start:]` while they fit, at least one to an empty batch. Return the index after the last one."""
-    size = batch.size_bytes
-    empty = not batch.records
-    index = start
-    for index in range(start, len(records)):
-        added_bytes = record_bytes(records[index])
-        if size + added_bytes > limit and not empty:
-            batch.closed = True
-            break
-        size += added_bytes
-        empty = False
-    else:
-        index += 1
-    batch.records += records[start:index]
-    batch.size_bytes = size
-    batch.closed = batch.closed or size >= limit
-    return index
+def _fill(batch: ProducerBatch, records: SizedRecords, start: int, limit: int, on_outcome: OnOutcome) -> int:
+    """Add records from `start` on while they fit, at least one to an empty batch. Return the index after the last."""
+    end, size_bytes = records.fitting(start, limit - batch.size_bytes)
+    if end == start and not batch.record_count:
+        end, size_bytes = start + 1, records.size_bytes(start, start + 1)
+    if end > start:
+        batch.add(records.records.part(start, end), size_bytes, on_outcome)
+    batch.closed = end < records.count or batch.size_bytes >= limit
+    return end
 
 
 def _due_ms(batch: ProducerBatch, linger_ms: float) -> float:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from itertools import accumulate
+from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import KcliError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.protocol.records.record import NewRecord
+    from kcli.protocol.records.builder import EncodedRecords, RecordsEncoder
+    from kcli.protocol.records.record import Headers, NewRecords
 
 #: Bytes of a batch's header, without its records.
 HEADER_BYTES = 61
@@ -58,21 +62,88 @@ class Identity(NamedTuple):
     base_sequence: int
 
 
+class SizedRecords:
+    """Records with their estimated sizes in an uncompressed batch."""
+
+    def __init__(self, records: NewRecords) -> None:
+        self.records = records
+        self._data_bytes = _data_bytes(records)
+        #: The number of records.
+        self.count = len(self._data_bytes)
+        self._total_bytes = sum(self._data_bytes) + self.count * _RECORD_OVERHEAD_BYTES
+        self._ends: list[int] | None = None  # the sum of `_data_bytes` before each record, and before the end
+
+    def all_fit(self, limit_bytes: int) -> bool:
+        """Return whether no record is larger."""
+        return self._total_bytes <= limit_bytes or max(self._data_bytes) + _RECORD_OVERHEAD_BYTES <= limit_bytes
+
+    def larger_than(self, limit_bytes: int) -> list[bool]:
+        """Return for each record whether it is larger."""
+        return [size + _RECORD_OVERHEAD_BYTES > limit_bytes for size in self._data_bytes]
+
+    def fitting(self, start: int, room_bytes: int) -> tuple[int, int]:
+        """Return the index after the last record from `start` on that fits into the room, and the sum of the sizes."""
+        if start == 0 and self._total_bytes <= room_bytes:  # nearly all calls
+            return self.count, self._total_bytes
+        if self._ends is None:
+            self._ends = list(accumulate(self._data_bytes, initial=0))
+        limit = self._bytes_before(start) + room_bytes
+        end = bisect_right(range(self.count + 1), limit, start, key=self._bytes_before) - 1
+        return max(end, start), self.size_bytes(start, end)
+
+    def size_bytes(self, start: int, end: int) -> int:
+        """Return the sum of the sizes of the records from index `start` to before `end`."""
+        return sum(self._data_bytes[start:end]) + (end - start) * _RECORD_OVERHEAD_BYTES
+
+    def _bytes_before(self, index: int) -> int:
+        assert self._ends is not None
+        return self._ends[index] + index * _RECORD_OVERHEAD_BYTES
+
+
+def _data_bytes(records: NewRecords) -> list[int]:
+    """Return the bytes of key, value and headers of each record."""
+    sizes = _lengths(records.values)
+    if records.keys is not None:
+        sizes = list(map(add, sizes, _lengths(records.keys)))
+    if records.headers is not None:
+        sizes = list(map(add, sizes, map(_header_bytes, records.headers)))
+    return sizes
+
+
+def _lengths(column: Sequence[bytes | None]) -> list[int]:
+    try:
+        return list(map(len, column))  # type: ignore[arg-type]
+    except TypeError:  # there is a null
+        return [len(data) if data else 0 for data in column]
+
+
+def _header_bytes(headers: Headers) -> int:
+    return sum(_HEADER_OVERHEAD_BYTES + len(name) + (len(value) if value else 0) for name, value in headers)
+
+
 class _Segment(NamedTuple):
-    """Adjacent records that one call added."""
+    """Adjacent records that one call added. `first` is the index of the first one in the batch."""
 
     first: int
-    size: int
+    record_count: int
     on_outcome: OnOutcome
 
 
+# Records are encoded as soon as there are so many bytes of them. Fewer wait for others, because each call costs 10 us.
+_ENCODED_AT_ONCE_BYTES = 32 << 10
+
+
 class ProducerBatch:
-    """Records of one partition. `size_bytes` is an estimate before compression."""
+    """Records of one partition. `size_bytes` is an estimate before compression.
+
+    The batch keeps them encoded: a large batch has thousands of records, whose objects would be evicted from the
+    processor's cache until all are there. Only a split needs the records again, and decodes them.
+    """
 
     def __init__(self, tp: TopicPartition, created_ms: float) -> None:
         self.tp = tp
         self.created_ms = created_ms
-        self.records: list[NewRecord] = []
+        self.record_count = 0
         self.size_bytes = HEADER_BYTES
         #: The batch is full or was sent, and takes no more records.
         self.closed = False
@@ -84,14 +155,59 @@ class ProducerBatch:
         #: Assigned before the first attempt and kept over retries; None without idempotence.
         self.identity: Identity | None = None
         self._segments: list[_Segment] = []
+        self._pending: list[NewRecords] = []  # not encoded yet
+        self._pending_bytes = 0
+        self._encoder: RecordsEncoder | None = None
+        self._encoded: EncodedRecords | None = None
 
     def __repr__(self) -> str:
         state = f"attempts={self.attempts}" if self.attempts else "closed" if self.closed else "open"
-        return f"<ProducerBatch {self.tp} {len(self.records)} records, {self.size_bytes} bytes, {state}>"
+        return f"<ProducerBatch {self.tp} {self.record_count} records, {self.size_bytes} bytes, {state}>"
 
-    def add_segment(self, first: int, on_outcome: OnOutcome) -> None:
-        """Register the callback of the call that added the records from index `first` on."""
-        self._segments.append(_Segment(first, len(self.records) - first, on_outcome))
+    @property
+    def records(self) -> NewRecords:
+        """The records of all calls, decoded."""
+        from kcli.protocol.records.record import NewRecord, NewRecords
+        from kcli.protocol.records.scan import iter_records
+
+        encoded = self._encoded or self._encode_pending().finish("none")
+        return NewRecords.of(
+            NewRecord(record.key, record.value, record.timestamp_ms, record.headers)
+            for record in iter_records(encoded.batch())
+        )
+
+    def add(self, records: NewRecords, size_bytes: int, on_outcome: OnOutcome) -> None:
+        """Add the records of one call, with their estimated size, and its callback."""
+        self._segments.append(_Segment(self.record_count, len(records), on_outcome))
+        self.record_count += len(records)
+        self.size_bytes += size_bytes
+        self._pending.append(records)
+        self._pending_bytes += size_bytes
+        if self._pending_bytes >= _ENCODED_AT_ONCE_BYTES:
+            self._encode_pending()
+
+    def _encode_pending(self) -> RecordsEncoder:
+        from kcli.protocol.records.builder import RecordsEncoder
+        from kcli.protocol.records.record import NewRecords
+
+        if self._encoder is None:
+            self._encoder = RecordsEncoder()
+        if self._pending:
+            self._encoder.add(NewRecords.joined(self._pending))
+            self._pending, self._pending_bytes = [], 0
+        return self._encoder
+
+    @property
+    def is_encoded(self) -> bool:
+        """`encode` has been called."""
+        return self._encoded is not None
+
+    def encode(self, compression: str) -> EncodedRecords:
+        """Return the records encoded and compressed, which is done once; then no more records can be added."""
+        if self._encoded is None:
+            self._encoded = self._encode_pending().finish(compression)
+            self._encoder = None
+        return self._encoded
 
     def stored(self, base_offset: int, append_time_ms: int) -> None:
         """Report to all callbacks that the broker stored the records."""
@@ -119,19 +235,18 @@ class ProducerBatch:
 
     def split(self) -> tuple[ProducerBatch, ProducerBatch]:
         """Return two batches with half of the records each, without attempts and identity."""
-        middle = len(self.records) // 2
-        return self._part(0, middle), self._part(middle, len(self.records))
+        records, middle = self.records, self.record_count // 2
+        return self._part(records, 0, middle), self._part(records, middle, self.record_count)
 
-    def _part(self, start: int, end: int) -> ProducerBatch:
+    def _part(self, records: NewRecords, start: int, end: int) -> ProducerBatch:
         part = ProducerBatch(self.tp, self.created_ms)
-        part.records = self.records[start:end]
-        part.size_bytes += sum(map(record_bytes, part.records))
         part.closed = True
         part.may_be_stored = self.may_be_stored
         for first, count, on_outcome in self._segments:
             low, high = max(first, start), min(first + count, end)
             if low < high:
-                part._segments.append(_Segment(low - start, high - low, on_outcome))
+                run = records.part(low, high)
+                part.add(run, SizedRecords(run).size_bytes(0, len(run)), on_outcome)
         return part
 
 
@@ -147,12 +262,3 @@ def _runs(
         start = index + 1
     if start < end:
         yield end - start, error
-
-
-def record_bytes(record: NewRecord) -> int:
-    """Estimate the bytes that a record adds to an uncompressed batch."""
-    key, value, _, headers = record
-    size = _RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
-    for name, header_value in headers:
-        size += _HEADER_OVERHEAD_BYTES + len(name) + (len(header_value) if header_value else 0)
-    return size

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
+_POSITIVE = 0x7FFFFFFF
+
+# Fewer keys are hashed one by one: the calls of numpy cost as much as 20 keys, and its import as much as 50,000.
+_FEWEST_KEYS_WITH_NUMPY, _FEWEST_KEYS_FOR_IMPORT = 32, 2048
+# Longer keys are hashed one by one, because each four bytes of the longest key cost a pass over all keys.
+_LONGEST_KEY_WITH_NUMPY = 256
 
 
 def murmur2(data: bytes) -> int:
@@ -29,7 +41,69 @@ def murmur2(data: bytes) -> int:
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
     """Return the partition of `key`, as Java's producer chooses it."""
-    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+    return (murmur2(key) & _POSITIVE) % partition_count
+
+
+def rows_by_partition(
+    keys: Sequence[bytes | None], partition_count: int, null_partition: int
+) -> dict[int, Sequence[int]]:
+    """Return the ascending indices of the keys of each partition. Null keys belong to `null_partition`."""
+    fewest = _FEWEST_KEYS_WITH_NUMPY if "numpy" in sys.modules else _FEWEST_KEYS_FOR_IMPORT
+    if len(keys) >= fewest:
+        return _rows_by_partition_of_many(keys, partition_count, null_partition)
+    rows: dict[int, list[int]] = {}
+    for row, key in enumerate(keys):
+        partition = null_partition if key is None else partition_for_key(key, partition_count)
+        rows.setdefault(partition, []).append(row)
+    return dict(rows)
+
+
+def _rows_by_partition_of_many(
+    keys: Sequence[bytes | None], partition_count: int, null_partition: int
+) -> dict[int, Sequence[int]]:
+    import numpy as np
+
+    null_rows = [row for row, key in enumerate(keys) if key is None] if None in keys else []
+    hashes = murmur2_of_many([key or b"" for key in keys] if null_rows else keys)  # type: ignore[arg-type]
+    partitions = (hashes & np.uint32(_POSITIVE)) % np.uint32(partition_count)
+    partitions[null_rows] = null_partition
+    # The stable sort of numbers of 16 bits is a radix sort, ten times as fast as that of 32 bits.
+    order = np.argsort(partitions.astype(np.min_scalar_type(partition_count)), kind="stable")
+    ends = np.flatnonzero(np.diff(partitions[order])) + 1
+    return {int(partitions[rows[0]]): rows.tolist() for rows in np.split(order, ends)}
+
+
+def murmur2_of_many(keys: Sequence[bytes]) -> NDArray[np.uint32]:
+    """Return `murmur2` of each key, 20 times as fast as one by one if there are thousands.
+
+    The keys are joined, and `at` is the address of the next bytes of each key. Each pass takes the next four bytes of
+    all keys that have as many and mixes them into the array of hashes. The arithmetic of uint32 drops the bits over 32.
+    """
+    import numpy as np
+
+    m = np.uint32(_M)
+    lengths = np.fromiter(map(len, keys), np.int64, len(keys))
+    long_rows = np.flatnonzero(lengths > _LONGEST_KEY_WITH_NUMPY).tolist()
+    lengths[long_rows] = 0
+    short_keys = [key if length else b"" for key, length in zip(keys, lengths, strict=True)] if long_rows else keys
+    data = b"".join([*short_keys, b"\0\0\0\0"])  # so that four bytes can be read at the end of the last key
+    words = np.ndarray(len(data) - 3, "<u4", data, strides=1)  # the four bytes at each address
+    at = lengths.cumsum() - lengths
+    hashes: NDArray[np.uint32] = (lengths ^ _SEED).astype(np.uint32)
+    word_counts = lengths >> 2
+    shortest = word_counts.min(initial=_LONGEST_KEY_WITH_NUMPY)
+    for i in range(word_counts.max(initial=0)):
+        rows = slice(None) if i < shortest else np.flatnonzero(word_counts > i)
+        k = words[at[rows]] * m
+        hashes[rows] = hashes[rows] * m ^ (k ^ k >> np.uint32(24)) * m
+        at[rows] += 4
+    tail_lengths = lengths & 3
+    tails = words[at] & np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)[tail_lengths]
+    hashes = np.where(tail_lengths > 0, (hashes ^ tails) * m, hashes)
+    hashes = (hashes ^ hashes >> np.uint32(13)) * m
+    hashes ^= hashes >> np.uint32(15)
+    hashes[long_rows] = [murmur2(keys[row]) for row in long_rows]
+    return hashes
 
 
 class StickyPartitioner:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from kcli.client.backoff import uniform
@@ -11,21 +11,27 @@ from kcli.client.metadata import check_partitions
 from kcli.client.metrics import MetricGroups, merged
 from kcli.client.request_future import RequestFuture
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, WakeupError
+from kcli.errors import BrokerError, ConfigError, KcliError, TransactionFailed, WakeupError
 from kcli.producer.accumulator import Accumulator
-from kcli.producer.batches import HEADER_BYTES, OnOutcome, Outcome, RecordMetadata, record_bytes
-from kcli.producer.partitioner import StickyPartitioner, partition_for_key
+from kcli.producer.batches import HEADER_BYTES, OnOutcome, Outcome, RecordMetadata, SizedRecords
+from kcli.producer.partitioner import StickyPartitioner, rows_by_partition
 from kcli.producer.sender import Sender
-from kcli.structs import TopicPartition
+from kcli.structs import GroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.config import ProducerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.metadata import TopicInfo
-    from kcli.protocol.records.record import NewRecord
+    from kcli.producer.transaction_manager import Transactions
+    from kcli.protocol.records.record import NewRecords
     from kcli.settings import Value
+    from kcli.structs import OffsetAndMetadata
 
 _NO_DEADLINE_MS = float("inf")
+# The longest time that `close` without a flush takes to abort an open transaction.
+_ABORT_AT_CLOSE_MS = 5_000.0
+# The longest time without a poll while records are added, so that requests are written and responses are read.
+_LONGEST_POLL_INTERVAL_MS = 5
 
 
 class Producer:
@@ -48,7 +54,10 @@ class Producer:
     unknown whether the record is stored (`kcli.producer` lists the cases). Sending it again may store it twice.
 
     The records of a partition are stored in the order in which they were sent. With enable.idempotence (the default
-    with acks=all) a retry never stores a record twice; without it, a lost response may. There are no transactions.
+    with acks=all) a retry never stores a record twice; without it, a lost response may.
+
+    With `transactional_id`, records are sent in transactions, and readers with isolation.level=read_committed see those
+    of committed transactions only: all records of a transaction, or none. See `transaction`.
 
     There is no thread: records are sent while `send`, `poll`, `flush` or `close` runs, so a batch that lingers is sent
     by the next of these calls after linger.ms. A producer belongs to one thread. Leaving the `with` block flushes and
@@ -98,8 +107,10 @@ class Producer:
             delivery_timeout_ms=config.delivery_timeout_ms,
         )
         self._sender = Sender(config, client, self._accumulator)
+        self._transactions = self._sender.transactions
         self._sticky = StickyPartitioner(choose or (lambda n: int(uniform(0, n)) % n))
         self._topics: set[str] = set()
+        self._poll_interval_ms = min(config.linger_ms, _LONGEST_POLL_INTERVAL_MS)
         self._last_poll_ms = 0.0
 
     def __repr__(self) -> str:
@@ -128,49 +139,56 @@ class Producer:
         partition until a batch is full. `headers` are (name, value) pairs. `timestamp_ms` is ms since the epoch;
         default: now. The future fails with BrokerError for an unknown topic or partition and for a record larger than
         max.request.size (MESSAGE_TOO_LARGE), with AuthenticationError for refused credentials or certificates, and with
-        TimeoutExpired after delivery.timeout.ms.
+        TimeoutExpired after delivery.timeout.ms. With a transactional id, raise TransactionFailed after a failed record
+        of the transaction, and KcliError without an open transaction.
         """
-        from kcli.protocol.records.record import NewRecord
+        from kcli.protocol.records.record import NewRecords
 
-        for name, data in (("value", value), ("key", key)):
-            if isinstance(data, str):
-                raise TypeError(f"the {name} of a record is bytes or None, not str; encode it first")
-        record = NewRecord(key, value, self._clock.wall_ms() if timestamp_ms is None else timestamp_ms, headers)
+        if self._transactions is not None:
+            self._transactions.require_open()
+        _check_types(key, value, headers, timestamp_ms)
+        created_ms = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms
+        record = NewRecords([value], created_ms, None if key is None else [key], [headers] if headers else None)
         future: RequestFuture[RecordMetadata] = RequestFuture(f"record for {topic}")
 
         def complete(outcome: Outcome) -> None:
             if outcome.error is not None:
                 future.fail(outcome.error)
             else:
-                stored_ms = record.timestamp_ms if outcome.append_time_ms < 0 else outcome.append_time_ms
+                stored_ms = created_ms if outcome.append_time_ms < 0 else outcome.append_time_ms
                 future.complete(RecordMetadata(topic, outcome.tp.partition, outcome.base_offset, stored_ms))
 
         try:
-            self.send_many(topic, [record], complete, partition=partition)
+            self.send_many(topic, record, complete, partition=partition)
         except WakeupError:
             raise
         except KcliError as error:
+            if self._transactions is not None:
+                self._transactions.record_failed(error)
             future.fail(error)
         return future
 
     def send_many(
-        self, topic: str, records: Sequence[NewRecord], on_outcome: OnOutcome, *, partition: int | None = None
+        self, topic: str, records: NewRecords, on_outcome: OnOutcome, *, partition: int | None = None
     ) -> None:
         """Add many records. `on_outcome` is called with the outcomes of runs of records, each record once.
 
         All records are accepted, or none and an error is raised (unknown topic or partition, no room for max.block.ms).
         Records that are too large are reported at once. The records of one call may exceed buffer.memory.
         """
+        if self._transactions is not None:
+            self._transactions.require_open()
         info = self.partitions(topic)
         check_partitions(info, () if partition is None else (partition,))
         self._wait_for_room()
-        records = self._without_too_large(topic, partition, records, on_outcome)
+        sized = self._without_too_large(topic, partition, SizedRecords(records), on_outcome)
         now_ms = self._clock.now_ms()
         if partition is not None:
-            self._accumulator.append(TopicPartition(topic, partition), records, now_ms, on_outcome)
+            self._accumulator.append(TopicPartition(topic, partition), sized, now_ms, on_outcome)
         else:
-            self._append_by_key(info, records, now_ms, on_outcome)
-        if self._accumulator.next_due_ms() <= now_ms or now_ms - self._last_poll_ms >= self._config.linger_ms:
+            self._append_by_key(info, sized, now_ms, on_outcome)
+        is_due = self._accumulator.next_due_ms() <= now_ms or now_ms - self._last_poll_ms >= self._poll_interval_ms
+        if is_due or self._accumulator.next_full():
             self.poll(0)
 
     def poll(self, timeout_ms: float = 0) -> None:
@@ -191,20 +209,139 @@ class Producer:
     def close(self, *, flush: bool = True) -> None:
         """Flush (at most for delivery.timeout.ms) and close the producer's own connections.
 
-        Without `flush` the futures of records without an acknowledgement fail. No wakeup interrupts this. Safe to call
-        twice.
+        Without `flush` the futures of records without an acknowledgement fail. An open transaction is aborted, without
+        `flush` in at most 5 s; otherwise its coordinator aborts it after transaction.timeout.ms. No wakeup interrupts
+        this. Safe to call twice.
         """
         if self._closed:
             return
         self._closed = True
         try:
-            if flush:
-                with self._client.without_wakeups():
+            with self._client.without_wakeups():
+                if self._transactions is not None and self._transactions.is_open:
+                    with suppress(KcliError):
+                        self.abort_transaction(None if flush else _ABORT_AT_CLOSE_MS)
+                elif flush:
                     self.flush()
         finally:
             self._sender.abandon()
             if self._owns_client:
                 self._client.close()
+
+    # Transactions
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run a block in a transaction: commit it at the end of the block, abort it after an exception.
+
+        >>> from kcli import Producer
+        >>> with Producer(bootstrap_servers=bootstrap, transactional_id="orders-1") as producer:
+        ...     with producer.transaction():
+        ...         future = producer.send("orders", b'{"amount": 3}', key=b"customer-7")
+        ...         _ = producer.send("orders", b'{"amount": -3}', key=b"customer-8")
+        >>> future.value().topic
+        'orders'
+
+        The commit waits for all records of the transaction. Raise TransactionFailed if one of them is not stored: then
+        the transaction is aborted, and the producer can begin another. Raise OutcomeUnknown if the response to the
+        commit was lost and no other came in max.block.ms; `commit_transaction` then finds out. Raise BrokerError
+        (PRODUCER_FENCED) if another producer with this transactional id has begun, or the coordinator has aborted the
+        transaction after transaction.timeout.ms: then this producer can only be closed.
+        """
+        self.begin_transaction()
+        try:
+            yield
+        except BaseException:
+            with suppress(KcliError):
+                self.abort_transaction()
+            raise
+        try:
+            self.commit_transaction()
+        except TransactionFailed:
+            self.abort_transaction()
+            raise
+
+    def init_transactions(self, timeout_ms: float | None = None) -> None:
+        """Fence older producers with this transactional id, and end their transaction. At most max.block.ms.
+
+        The first `begin_transaction` does this if it was not done. Call it before the input of a transaction is read:
+        afterwards, no older producer commits offsets of the input.
+        """
+        self._required("init_transactions").initialize(self._block_deadline_ms(timeout_ms))
+
+    def begin_transaction(self, timeout_ms: float | None = None) -> None:
+        """Begin a transaction, to which the records belong that are sent until its end."""
+        transactions, deadline_ms = self._required("begin_transaction"), self._block_deadline_ms(timeout_ms)
+        transactions.initialize(deadline_ms)
+        transactions.begin(deadline_ms)
+
+    def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: GroupMetadata | str,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Commit offsets of a group with the transaction: both take effect, or neither.
+
+        A loop that consumes, transforms and produces reads each record exactly once, over failures and rebalances:
+
+            producer.init_transactions()
+            consumer.subscribe(["orders"])
+            while True:
+                batch = consumer.poll(timeout_ms=1000)
+                with producer.transaction():
+                    for columns in batch.values():
+                        for row in columns:
+                            producer.send("invoices", invoice(row.value), key=row.key)
+                    offsets = {tp: OffsetAndMetadata(consumer.position(tp)) for tp in batch}
+                    producer.send_offsets(offsets, consumer.group_metadata())
+
+        The consumer needs enable_auto_commit=False and isolation_level="read_committed". After an exception, seek to
+        the committed offsets, or make a new consumer.
+
+        `group` is `Consumer.group_metadata()`, so that a consumer that is no longer a member fails here; or the name of
+        a group without members. `offsets` are those of the next records to read. Raise BrokerError (ILLEGAL_GENERATION,
+        UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, GROUP_AUTHORIZATION_FAILED among others) or TimeoutExpired; then the
+        transaction must be aborted. ValueError for a negative offset.
+        """
+        transactions = self._required("send_offsets")
+        transactions.require_open()
+        for tp, it in offsets.items():
+            if it.offset < 0:
+                raise ValueError(f"offset must not be negative; got {it.offset} for {tp}")
+        metadata = GroupMetadata(group) if isinstance(group, str) else group
+        if offsets:
+            transactions.add_offsets(offsets, metadata, self._block_deadline_ms(timeout_ms))
+
+    def commit_transaction(self, timeout_ms: float | None = None) -> None:
+        """Wait for the records of the transaction and commit it, at most for max.block.ms. See `transaction`.
+
+        After TimeoutExpired and OutcomeUnknown, another call goes on where this one ended.
+        """
+        transactions, deadline_ms = self._required("commit_transaction"), self._block_deadline_ms(timeout_ms)
+        self.flush(deadline_ms)
+        transactions.start_commit()
+        transactions.end(deadline_ms)
+
+    def abort_transaction(self, timeout_ms: float | None = None) -> None:
+        """Give up the records that are not sent, and abort the transaction, at most for max.block.ms.
+
+        After TimeoutExpired, another call goes on; without one, the coordinator aborts the transaction after
+        transaction.timeout.ms. Raise OutcomeUnknown if it may be committed.
+        """
+        transactions, deadline_ms = self._required("abort_transaction"), self._block_deadline_ms(timeout_ms)
+        transactions.start_abort()
+        self._sender.run()
+        self.flush(deadline_ms)
+        transactions.end(deadline_ms)
+
+    def _required(self, call: str) -> Transactions:
+        if self._transactions is None:
+            raise ConfigError(f"{call} requires transactional.id")
+        return self._transactions
+
+    def _block_deadline_ms(self, timeout_ms: float | None) -> float:
+        return self._clock.now_ms() + (self._config.max_block_ms if timeout_ms is None else timeout_ms)
 
     def metrics(self) -> MetricGroups:
         """Return the metrics of this producer: Kafka's group -> Kafka's name -> value, now. Any thread may call it.
@@ -222,8 +359,12 @@ class Producer:
 
     def _poll_once(self, timeout_ms: float, *, at_once: bool) -> None:
         self._sender.run(at_once=at_once)
-        if self._accumulator.is_empty and not timeout_ms:
+        if self._accumulator.is_empty and (at_once or not timeout_ms):
             return
+        if waiting := self._accumulator.next_full():
+            self._client.poll(timeout_ms=0)  # write the requests, so that the brokers work on them in the meantime
+            self._sender.encode(waiting)
+            self._sender.run(at_once=at_once)  # that poll may have taken the responses for which batches wait
         self._client.poll(timeout_ms=min(timeout_ms, self._sender.wait_ms(at_once=at_once)))
         self._sender.run(at_once=at_once)
         self._last_poll_ms = self._clock.now_ms()
@@ -246,46 +387,42 @@ class Producer:
         return info
 
     def _without_too_large(
-        self, topic: str, partition: int | None, records: Sequence[NewRecord], on_outcome: OnOutcome
-    ) -> Sequence[NewRecord]:
+        self, topic: str, partition: int | None, sized: SizedRecords, on_outcome: OnOutcome
+    ) -> SizedRecords:
         limit = self._config.max_request_size
-        if max(map(record_bytes, records), default=0) + HEADER_BYTES <= limit:
-            return records
-        accepted = [record for record in records if record_bytes(record) + HEADER_BYTES <= limit]
+        if sized.all_fit(limit - HEADER_BYTES):
+            return sized
+        too_large = sized.larger_than(limit - HEADER_BYTES)
+        accepted = sized.records.select([index for index, is_too_large in enumerate(too_large) if not is_too_large])
         tp = TopicPartition(topic, -1 if partition is None else partition)
         error = BrokerError(ErrorCode.MESSAGE_TOO_LARGE, f"a record is larger than max.request.size, {limit} bytes")
-        on_outcome(Outcome(tp, len(records) - len(accepted), error=error))
-        return accepted
+        if self._transactions is not None:
+            self._transactions.record_failed(error)
+        on_outcome(Outcome(tp, sum(too_large), error=error))
+        return SizedRecords(accepted)
 
-    def _append_by_key(
-        self, info: TopicInfo, records: Sequence[NewRecord], now_ms: float, on_outcome: OnOutcome
-    ) -> None:
-        """Append records by key, or sticky without a key; in runs, so that the order in a partition is kept."""
+    def _append_by_key(self, info: TopicInfo, sized: SizedRecords, now_ms: float, on_outcome: OnOutcome) -> None:
+        """Append records by key. Records without a key are appended to the current sticky partition."""
         available = [p.partition for p in info.partitions.values() if p.leader >= 0] or list(info.partitions)
-        ignore_keys = self._config.partitioner_ignore_keys
-        for is_keyed, run in groupby(records, key=lambda record: record.key is not None and not ignore_keys):
-            if is_keyed:
-                self._append_keyed(info, run, now_ms, on_outcome)
-            else:
-                self._append_sticky(info.name, available, list(run), now_ms, on_outcome)
-
-    def _append_keyed(
-        self, info: TopicInfo, records: Iterable[NewRecord], now_ms: float, on_outcome: OnOutcome
-    ) -> None:
-        count = len(info.partitions)
-        by_partition: dict[int, list[NewRecord]] = {}
-        for record in records:
-            by_partition.setdefault(partition_for_key(record.key or b"", count), []).append(record)
-        for partition, keyed in by_partition.items():
-            self._accumulator.append(TopicPartition(info.name, partition), keyed, now_ms, on_outcome)
+        keys = sized.records.keys
+        if keys is None or self._config.partitioner_ignore_keys or len(info.partitions) == 1:
+            self._append_sticky(info.name, available, sized, now_ms, on_outcome)
+            return
+        null_partition = self._sticky.current(info.name, available)
+        for partition, rows in rows_by_partition(keys, len(info.partitions), null_partition).items():
+            tp = TopicPartition(info.name, partition)
+            selected = sized if len(rows) == sized.count else SizedRecords(sized.records.select(rows))
+            self._accumulator.append(tp, selected, now_ms, on_outcome)
+            if partition == null_partition and self._accumulator.is_full(tp):
+                self._sticky.batch_is_full(info.name)
 
     def _append_sticky(
-        self, topic: str, available: Sequence[int], records: Sequence[NewRecord], now_ms: float, on_outcome: OnOutcome
+        self, topic: str, available: Sequence[int], sized: SizedRecords, now_ms: float, on_outcome: OnOutcome
     ) -> None:
         start = 0
-        while start < len(records):
+        while start < sized.count:
             tp = TopicPartition(topic, self._sticky.current(topic, available))
-            start = self._accumulator.append(tp, records, now_ms, on_outcome, start=start, one_batch=True)
+            start = self._accumulator.append(tp, sized, now_ms, on_outcome, start=start, one_batch=True)
             if self._accumulator.is_full(tp):
                 self._sticky.batch_is_full(topic)
 
@@ -298,3 +435,32 @@ class Producer:
             if left_ms <= 0:
                 raise self._client.timed_out(f"room among {self._config.buffer_memory} bytes (buffer.memory)")
             self._poll_once(left_ms, at_once=True)
+
+
+_BYTES_OR_NULL = (bytes, bytearray, memoryview, type(None))
+
+
+def _check_types(
+    key: object, value: object, headers: Sequence[tuple[str, bytes | None]], timestamp_ms: int | None
+) -> None:
+    """Raise TypeError, ValueError or UnicodeEncodeError for a record that cannot be encoded.
+
+    Later, in a batch, it would make the encoding of all records of the batch fail.
+    """
+    _check_bytes("value", value)
+    _check_bytes("key", key)
+    for name, data in headers:
+        name.encode()
+        _check_bytes("header value", data)
+    if timestamp_ms is None:
+        return
+    if not isinstance(timestamp_ms, int):
+        raise TypeError(f"the timestamp of a record is an int, ms since the epoch, not {type(timestamp_ms).__name__}")
+    if not -1 <= timestamp_ms < 1 << 63:
+        raise ValueError(f"the timestamp of a record is -1 to 2**63 - 1; got {timestamp_ms}")
+
+
+def _check_bytes(kind: str, data: object) -> None:
+    if not isinstance(data, _BYTES_OR_NULL):
+        advice = "; encode it first" if isinstance(data, str) else ""
+        raise TypeError(f"the {kind} of a record is bytes or None, not {type(data).__name__}{advice}")

@@ -1,5 +1,7 @@
 """The sender: Produce requests to the leaders of partitions, their outcomes and retries, the producer id.
 
+In a transaction, `Transactions` supplies the producer id, and a batch that fails makes the transaction fail.
+
 Sequence numbers (KIP-98): a batch gets its identity before its first attempt and keeps it over retries. With one batch
 per partition in flight, the next sequence number is the one after the last stored batch. If a batch fails and it is
 unknown whether a broker stored it, its numbers can be neither reused nor skipped, so a new producer id is requested.
@@ -14,6 +16,7 @@ from kcli.client.metrics import statistics, sums
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, DisconnectedError, IncompleteResponse, KcliError, TimeoutExpired
 from kcli.producer.batches import Identity, ProducerBatch
+from kcli.producer.sequences import Sequences
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcli.protocol.wire import zero_uuid
 from kcli.structs import Node, TopicPartition
@@ -23,12 +26,12 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
     from kcli.producer.accumulator import Accumulator
+    from kcli.producer.transaction_manager import Transactions
     from kcli.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 
 _NO_IDENTITY = Identity(-1, -1, -1)
 _FIRST_VERSION_WITH_ZSTD = 7
 _LAST_VERSION_WITH_NAMES = 12
-_SEQUENCE_MODULUS = 1 << 31
 _NEVER_MS = float("inf")
 # Names of sensors: records by request, retry and failure; batches.
 _SENT, _RETRIED, _FAILED = "record-send", "record-retry", "record-error"
@@ -62,6 +65,13 @@ class Sender:
         self._accumulator = accumulator
         self._backoff = client.retry_backoff
         self._sequences = Sequences() if config.enable_idempotence else None
+        #: None: the producer has no transactional id.
+        self.transactions: Transactions | None = None
+        if config.transactional_id is not None:
+            from kcli.producer.transaction_manager import Transactions
+
+            assert self._sequences is not None
+            self.transactions = Transactions(config, client, self._sequences)
         self._id_future: RequestFuture[Any] | None = None
         self._id_failures = 0
         self._id_retry_at_ms = float("-inf")
@@ -78,10 +88,25 @@ class Sender:
         if error is not None:
             self._fail_all(error)
         due = self._accumulator.sendable(now_ms, at_once=at_once)
+        if self.transactions is not None:
+            due = self._admitted(self.transactions, due, now_ms)
         self._blocked_until_ms = None
         if due and self._has_producer_id(now_ms):
             for node, partitions in self._by_leader(due, now_ms).items():
                 self._send(node, partitions, now_ms)
+
+    def _admitted(self, transactions: Transactions, due: list[TopicPartition], now_ms: float) -> list[TopicPartition]:
+        """Return the partitions whose batches may be sent in the open transaction. Fail all if it cannot be committed.
+
+        Batches in flight are not failed: their responses show whether the partition has them.
+        """
+        if due and transactions.error() is None:
+            transactions.add(due, now_ms + self._config.max_block_ms)
+        error = transactions.error()
+        if error is None:
+            return due
+        self._fail_all(error)
+        return []
 
     def _block(self, until_ms: float) -> None:
         self._blocked_until_ms = until_ms if self._blocked_until_ms is None else min(self._blocked_until_ms, until_ms)
@@ -103,6 +128,11 @@ class Sender:
             self._fail(batch, _abandoned(batch))
         for batch in self._accumulator.take_all():
             self._fail(batch, _abandoned(batch))
+
+    def encode(self, batches: Iterable[ProducerBatch]) -> None:
+        """Encode batches that wait for the one in flight, so that they can be sent at once after its response."""
+        for batch in batches:
+            batch.encode(self._config.compression_type)
 
     # Requests
 
@@ -134,22 +164,26 @@ class Sender:
         request = self._request(batches)
         self._count_request(batches, now_ms)
         named_only = any(topic.topic_id == zero_uuid() for topic in request.topic_data)
+        lowest = _FIRST_VERSION_WITH_ZSTD if self._config.compression_type == "zstd" else None
+        highest = _LAST_VERSION_WITH_NAMES if named_only else None
+        if self.transactions is not None:
+            lowest, highest = self.transactions.produce_versions(lowest, highest)
         self._in_flight[node.id] = self._in_flight.get(node.id, 0) + 1
         self._client.send(
             node,
             request,
             timeout_ms=min(self._config.request_timeout_ms, deadline_ms - now_ms),
-            min_version=_FIRST_VERSION_WITH_ZSTD if self._config.compression_type == "zstd" else None,
-            max_version=_LAST_VERSION_WITH_NAMES if named_only else None,
+            min_version=lowest,
+            max_version=highest,
         ).on_done(lambda future: self._finish_request(node, batches, request, future))
 
     def _count_request(self, batches: list[ProducerBatch], now_ms: float) -> None:
         metrics = self._client.metrics
-        metrics.sensor(_SENT).record(sum(len(batch.records) for batch in batches), now_ms)
+        metrics.sensor(_SENT).record(sum(batch.record_count for batch in batches), now_ms)
         for batch in batches:
             metrics.sensor(_BATCH_BYTES).record(batch.size_bytes, now_ms)
             if batch.attempts > 1:
-                metrics.sensor(_RETRIED).record(len(batch.records), now_ms)
+                metrics.sensor(_RETRIED).record(batch.record_count, now_ms)
 
     def metrics(self, now_ms: float) -> dict[str, float]:
         """Return the metrics of records, batches and Produce requests under Kafka's names."""
@@ -168,15 +202,14 @@ class Sender:
         return result
 
     def _request(self, batches: list[ProducerBatch]) -> ProduceRequest:
-        from kcli.protocol.records.builder import build_batch
-
         topics: dict[str, TopicProduceData] = {}
         for batch in batches:
             batch.attempts += 1
             if self._sequences is not None:
                 self._sequences.assign(batch)
-            records = build_batch(
-                batch.records, compression=self._config.compression_type, **(batch.identity or _NO_IDENTITY)._asdict()
+            encoded = batch.encode(self._config.compression_type)
+            records = encoded.batch(
+                transactional=self.transactions is not None, **(batch.identity or _NO_IDENTITY)._asdict()
             )
             name = batch.tp.topic
             if name not in topics:
@@ -184,7 +217,10 @@ class Sender:
                 topics[name] = TopicProduceData(name=name, topic_id=topic_id, partition_data=[])
             topics[name].partition_data.append(PartitionProduceData(index=batch.tp.partition, records=records))
         return ProduceRequest(
-            acks=self._config.acks, timeout_ms=self._config.request_timeout_ms, topic_data=list(topics.values())
+            transactional_id=self._config.transactional_id,
+            acks=self._config.acks,
+            timeout_ms=self._config.request_timeout_ms,
+            topic_data=list(topics.values()),
         )
 
     # Responses
@@ -252,6 +288,8 @@ class Sender:
         """Complete, retry or split a batch; with `at_once` a retry is not delayed."""
         action = action_after(batch, error, max_retries=self._config.retries)
         batch.may_be_stored = batch.may_be_stored or leaves_doubt(error, -1 if result is None else result.base_offset)
+        if self.transactions is not None:
+            action = self._action_in_transaction(self.transactions, action, batch)
         if action == STORED:
             self._complete(batch, None if error else result)
             return
@@ -272,6 +310,12 @@ class Sender:
             batch.retry_at_ms = self._client.clock.now_ms() + wait_ms
             self._accumulator.requeue(batch)
 
+    def _action_in_transaction(self, transactions: Transactions, action: str, batch: ProducerBatch) -> str:
+        """Return the action in a transaction: it is aborted rather than continued under other sequence numbers."""
+        if action == RETRY_RENEWED or (action == SPLIT and batch.may_be_stored):
+            return FAILED
+        return FAILED if action != STORED and transactions.error() is not None else action
+
     def _complete(self, batch: ProducerBatch, result: PartitionProduceResponse | None) -> None:
         if self._sequences is not None:
             self._sequences.stored(batch)
@@ -282,12 +326,14 @@ class Sender:
             batch.stored(result.base_offset, result.log_append_time_ms)
 
     def _fail(self, batch: ProducerBatch, error: KcliError, record_errors: dict[int, KcliError] | None = None) -> None:
+        if self.transactions is not None:
+            self.transactions.batch_failed(batch, error)
         self._give_up_sequence(batch)
-        self._client.metrics.sensor(_FAILED).record(len(batch.records), self._client.clock.now_ms())
+        self._client.metrics.sensor(_FAILED).record(batch.record_count, self._client.clock.now_ms())
         batch.failed(error, record_errors)
 
     def _give_up_sequence(self, batch: ProducerBatch) -> None:
-        if self._sequences is not None:
+        if self._sequences is not None and self.transactions is None:
             self._sequences.failed(batch)
 
     def _delivery_timeout(self, batch: ProducerBatch) -> KcliError:
@@ -347,7 +393,7 @@ def action_after(batch: ProducerBatch, error: KcliError | None, *, max_retries: 
     code = error.code if isinstance(error, BrokerError) else None
     if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
         return STORED  # in an earlier attempt, whose offset the broker no longer knows
-    if code == ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
+    if code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
         return SPLIT
     if batch.attempts > max_retries:
         return FAILED
@@ -388,44 +434,3 @@ def _record_errors(error: KcliError, result: PartitionProduceResponse | None) ->
         )
         for record in result.record_errors
     }
-
-
-class Sequences:
-    """Producer id and sequence numbers of one producer. Pure. `is_ready` is False until `begin` sets an id."""
-
-    def __init__(self) -> None:
-        self._producer: tuple[int, int] | None = None
-        self._next_sequences: dict[TopicPartition, int] = {}
-
-    def __repr__(self) -> str:
-        return f"<Sequences producer={self._producer} partitions={len(self._next_sequences)}>"
-
-    @property
-    def is_ready(self) -> bool:
-        return self._producer is not None
-
-    def begin(self, producer_id: int, producer_epoch: int) -> None:
-        """Start from sequence number 0 in all partitions, with this producer id."""
-        self._producer = (producer_id, producer_epoch)
-        self._next_sequences.clear()
-
-    def renew(self) -> None:
-        """Give up the current producer id. Batches that have it keep it."""
-        self._producer = None
-
-    def assign(self, batch: ProducerBatch) -> None:
-        """Assign an identity to a batch without one."""
-        if batch.identity is None:
-            assert self._producer is not None
-            batch.identity = Identity(*self._producer, self._next_sequences.get(batch.tp, 0))
-
-    def stored(self, batch: ProducerBatch) -> None:
-        """Advance the sequence number of the batch's partition."""
-        identity = batch.identity
-        if identity is not None and identity[:2] == self._producer:
-            self._next_sequences[batch.tp] = (identity.base_sequence + len(batch.records)) % _SEQUENCE_MODULUS
-
-    def failed(self, batch: ProducerBatch) -> None:
-        """Reuse the sequence numbers of a failed batch, unless it may be stored: then give up the producer id."""
-        if batch.identity is not None and batch.identity[:2] == self._producer and batch.may_be_stored:
-            self.renew()

@@ -15,8 +15,8 @@ are views over the frame and keep it in memory.
 - The version belongs to the connection, not to the class: `encode(message, version)`.
 - A value that a version cannot carry is an error, not dropped, unless the field is `ignorable`, as in Kafka.
 - Every count and length is compared with the bytes left before anything is allocated for it.
-- Arrays of at least 64 structs are read by generated code (`bulk_arrays`) without error places; on an error the
-  closures read them again and report the place.
+- Arrays of structs are read by generated code (`bulk_arrays`) without error places, once there were 64 elements of the
+  class; on an error the closures read the array again and report the place.
 - ApiVersions responses have header v0 in every version, and error 35 is decoded as v0 (KIP-511).
 - The client id stays a classic string in flexible request headers.
 - `decode` ignores bytes after the message, as Kafka does; record sets may be cut off at their end.

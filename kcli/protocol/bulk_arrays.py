@@ -1,4 +1,4 @@
-"""Readers of long arrays of structs: one function per class, generated as Python source on first use.
+"""Readers of arrays of structs: one function per class, generated as Python source after `BULK_THRESHOLD` elements.
 
 The closures of `compiler` take several calls per field, which matters for a response with a hundred thousand
 partitions. A generated reader unpacks numbers together with the length of the string after them and builds each element
@@ -21,7 +21,8 @@ ReadArray = Callable[[memoryview, int, int], tuple[list[Any], int]]
 #: Errors that a reader raises for invalid bytes.
 BULK_ERRORS = (ProtocolError, struct.error, IndexError, UnicodeDecodeError)
 
-#: Array length from which a reader is made: making one takes as long as the closures need for this many elements.
+#: Elements, of one array or of many, from which a reader is made: making one takes as long as the closures need for
+#: this many.
 BULK_THRESHOLD = 64
 
 

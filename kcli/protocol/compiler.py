@@ -5,7 +5,6 @@ that are left before it is used, so a hostile count costs nothing. Writing appen
 Errors are ProtocolError; each level adds its place, so that the evidence names the field with its indices.
 """
 
-import contextlib
 import functools
 import operator
 import struct
@@ -159,16 +158,21 @@ def _array(element: Codec, flexible: bool, nullable: bool, bulk: Callable[[], Re
     read_count, write_count, min_size = COMPACT_LENGTH if flexible else INT32_COUNT
     read_element, write_element, element_size = element
     element_size = max(element_size, 1)  # with elements of no bytes, any count would fit
+    total = 0  # elements of all arrays so far
 
     def read(view: memoryview, position: int) -> tuple[Any, int]:
+        nonlocal total
         count, start = read_count(view, position)
         if count < 0:
             check_null("an array", nullable, position)
             return None, start
         _check_count(count, element_size, view, start)
-        if bulk is not None and count >= BULK_THRESHOLD:
-            with contextlib.suppress(*BULK_ERRORS):  # the loop below then finds the error and its place
+        total += count
+        if bulk is not None and total >= BULK_THRESHOLD:
+            try:
                 return bulk()(view, start, count)
+            except BULK_ERRORS:
+                pass  # the loop below finds the error and its place
         elements: list[Any] = []
         position = start
         try:
@@ -243,19 +247,22 @@ def _check_count(count: int, element_size: int, view: memoryview, position: int)
         raise ProtocolError(f"an array of {count} elements does not fit in the {left} bytes left", position=position)
 
 
-def _nullable_struct(codec: Codec) -> Codec:
-    """Return the codec of a struct that may be null: one byte precedes it, -1 for null, 1 for a struct."""
+def _nullable_struct(codec: Codec, null: int = 0xFF) -> Codec:
+    """Return the codec of a struct that may be null: one byte precedes it, -1 for null, 1 for a struct.
+
+    In a tagged field the byte is an unsigned number, and 0 is null.
+    """
     read_struct, write_struct, _ = codec
 
     def read(view: memoryview, position: int) -> tuple[Any, int]:
         end = end_of("the null marker of a struct", view, position, 1)
-        if view[position] >= 0x80:
+        if view[position] >= 0x80 or view[position] == null:
             return None, end
         return read_struct(view, end)
 
     def write(value: Any, out: list[Buffer]) -> None:
         if value is None:
-            out.append(b"\xff")
+            out.append(bytes((null,)))
             return
         out.append(b"\x01")
         write_struct(value, out)
@@ -270,7 +277,11 @@ class _Tagged:
         self.tag = tag
         self.name = field.name
         self.default = field.default
-        self.read, self.write, _ = _value(field.type, version, True, field.may_be_null(version))
+        if field.type.struct is not None and field.may_be_null(version):
+            codec = _nullable_struct(codec_for(field.type.struct, version, True), null=0)
+        else:
+            codec = _value(field.type, version, True, field.may_be_null(version))
+        self.read, self.write, _ = codec
 
 
 def _tagged_section(fields: list[Field], version: int) -> _Step:

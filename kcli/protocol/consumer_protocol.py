@@ -69,12 +69,12 @@ def encode_subscription(subscription: Subscription, version: int = NEWEST) -> by
 
 def decode_subscription(data: Buffer) -> Subscription:
     """Decode a subscription of any version. ProtocolError for anything malformed."""
-    return _decode(Subscription, data, _version_of(data))
+    return _decode(Subscription, data, version_of(data))
 
 
 def decode_subscribed_topics(data: Buffer) -> list[str]:
     """Return only the topics of a subscription, even if later fields are malformed, as Kafka's coordinator does."""
-    _version_of(data)
+    version_of(data)
     return _decode(Subscription, data, 0).topics
 
 
@@ -87,7 +87,7 @@ def decode_assignment(data: Buffer) -> Assignment:
     """Decode an assignment of any version; no bytes are an empty one. ProtocolError for anything malformed."""
     if not len(data):
         return Assignment()
-    return _decode(Assignment, data, _version_of(data))
+    return _decode(Assignment, data, version_of(data))
 
 
 def _encode(value: object, version: int) -> bytes:
@@ -98,7 +98,8 @@ def _decode(cls: type[T], data: Buffer, version: int) -> T:
     return decode_struct(cls, data, version, offset=_VERSION.size)
 
 
-def _version_of(data: Buffer) -> int:
+def version_of(data: Buffer) -> int:
+    """Return the version of a subscription or assignment, NEWEST for a newer one. ProtocolError if it is malformed."""
     if len(data) < _VERSION.size:
         raise ProtocolError(f"{len(data)} bytes are too short for the version of the consumer protocol")
     version: int = _VERSION.unpack_from(data)[0]

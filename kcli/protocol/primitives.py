@@ -68,13 +68,6 @@ def unsigned_varint(value: int) -> bytes:
     return _varint_bytes(value)
 
 
-def varint(value: int) -> bytes:
-    """Encode a signed number of 32 bits as a zigzag varint."""
-    if not -(1 << 31) <= value < 1 << 31:
-        raise ProtocolError(f"{value} does not fit in a signed number of 32 bits")
-    return _varint_bytes((value << 1) ^ (value >> 31))
-
-
 def varlong(value: int) -> bytes:
     """Encode a signed number of 64 bits as a zigzag varint."""
     if not -(1 << 63) <= value < 1 << 63:

@@ -1,4 +1,4 @@
-"""One HTTP request with bounds, for token endpoints (client) and key sets (broker).
+"""One HTTP request with bounds, for token endpoints (client), key sets (broker) and schema registries.
 
 A hostile or broken server cannot make it hang or grow: connecting, and then the whole exchange, each have a timeout,
 the body has a limit, and redirects are not followed. Standard library only; the imports take some 30 ms, so they are
@@ -64,8 +64,13 @@ def send_request(
     connect_timeout_ms: float,
     read_timeout_ms: float,
     tls: Callable[[], SSLContext] | None = None,
+    method: str | None = None,
+    max_body_bytes: int = MAX_BODY_BYTES,
 ) -> HttpAnswer:
-    """POST the body, or GET without one. `tls` makes the context for https. Raise HttpError."""
+    """POST the body, or GET without one; `method` overrides this. `tls` makes the context for https. Raise HttpError.
+
+    `max_body_bytes` limits the body of the answer.
+    """
     import http.client
 
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port or _PORTS[parts.scheme])
@@ -82,9 +87,9 @@ def send_request(
         phase = f"no complete answer in {read_timeout_ms:.0f} ms"
         connection.sock = _TimedSocket(sock, time.monotonic() + read_timeout_ms / 1000)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("GET" if body is None else "POST", target, body, dict(headers))
+        connection.request(method or ("GET" if body is None else "POST"), target, body, dict(headers))
         answer = connection.getresponse()
-        data = answer.read(MAX_BODY_BYTES + 1)
+        data = answer.read(max_body_bytes + 1)
     except TimeoutError:
         raise HttpError(phase) from None
     except OSError as error:
@@ -94,8 +99,8 @@ def send_request(
     finally:
         if sock is not None:
             sock.close()
-    if len(data) > MAX_BODY_BYTES:
-        raise HttpError(f"the answer has more than {MAX_BODY_BYTES} bytes", retriable=False)
+    if len(data) > max_body_bytes:
+        raise HttpError(f"the answer has more than {max_body_bytes} bytes", retriable=False)
     if answer.length:
         raise HttpError("the connection closed before the end of the answer")
     if 300 <= answer.status < 400:

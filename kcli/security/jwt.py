@@ -175,14 +175,6 @@ def expiry(token: str) -> float | None:
         return None
 
 
-def issue_time(token: str) -> float | None:
-    """Return the claim iat in seconds since the epoch; None if the token is opaque or has none."""
-    try:
-        return _time(decode(token).claims, "iat")
-    except InvalidJwt:
-        return None
-
-
 # Keys of a JSON Web Key Set (RFC 7517, RFC 7518)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from kcli.protocol.records.batch_table import BatchFacts
     from kcli.protocol.records.columns import RecordColumns
+    from kcli.spark.decoding.column import DecodedColumn
 
     Ints: TypeAlias = NDArray[np.int64]
 
@@ -67,8 +68,16 @@ class Batcher:
         *,
         batch_rows: int = BATCH_ROWS,
         batch_bytes: int = BATCH_BYTES,
+        decoded: Sequence[DecodedColumn] = (),
     ) -> None:
-        self.schema = arrow_schema(columns)
+        """`decoded` has the decoders of keys or values, whose columns are then typed."""
+        self._decoded = {it.side: it for it in decoded if {name for name, _ in columns} & {*it.names}}
+        own = [name for it in self._decoded.values() for name in it.names]
+        types = {name: type for it in self._decoded.values() for name, type in it.arrow_types().items()}
+        plain = arrow_schema([(name, sql_type) for name, sql_type in columns if name not in own])
+        self.schema = pa.schema(
+            [pa.field(name, types[name]) if name in types else plain.field(name) for name, _ in columns]
+        )
         self._names = [name for name, _ in columns]
         self._rows = batch_rows
         self._bytes = batch_bytes
@@ -85,13 +94,16 @@ class Batcher:
 
         None if no column with bytes is selected.
         """
-        if not len(records) or not _BYTES & set(self._names):
+        if not len(records) or not (self._decoded or _BYTES & set(self._names)):
             return None
         used: Ints = records.header_ends - records.key_starts[0]
         return used
 
     def _batch(self, records: RecordColumns) -> Any:
-        arrays = [_COLUMN_ARRAYS[name](self, records) for name in self._names]
+        made: dict[str, Any] = {}
+        for column in self._decoded.values():
+            made |= column.arrays(records)
+        arrays = [made[name] if name in made else _COLUMN_ARRAYS[name](self, records) for name in self._names]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def constant(self, name: str, value: object, rows: int) -> Any:

@@ -80,4 +80,10 @@ def carrying(payload: bytes, digest: str) -> type[Any]:
         def streamReader(self, schema: Any) -> Any:
             return carried(self._real().streamReader(schema))
 
+        def writer(self, schema: Any, overwrite: bool) -> Any:
+            return carried(self._real().writer(schema, overwrite))
+
+        def streamWriter(self, schema: Any, overwrite: bool) -> Any:
+            return carried(self._real().streamWriter(schema, overwrite))
+
     return CarriedSource

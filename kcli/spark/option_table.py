@@ -37,6 +37,14 @@ def _distinct_names(name: str, text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _schema_version(name: str, text: str) -> str:
+    """Parse the version of a schema: a number from 1, or `latest`."""
+    version = text.strip().lower()
+    if version != "latest" and not re.fullmatch(r"[1-9][0-9]{0,9}", version):
+        raise invalid_value(name, text, "latest, or a number from 1")
+    return version
+
+
 def _option(name: str, kind: str, doc: str, **definition: Any) -> Setting:
     return Setting(None, doc, name=name, kind=kind, ignore_case=True, **definition)
 
@@ -93,7 +101,12 @@ _CONNECTORS = (
     _option(
         "maxTriggerDelay", "Long", "Maximum time to wait for minOffsetsPerTrigger; default 15m.", parse=_duration_ms
     ),
-    _option("minPartitions", "Int", "Minimum number of tasks, approximately: large ranges are split.", at_least=1),
+    _option(
+        "minPartitions",
+        "Int",
+        "Minimum number of tasks, approximately: large ranges are split; small ones share tasks only above it.",
+        at_least=1,
+    ),
     _option("maxRecordsPerPartition", "Long", "Maximum offsets in a task: larger ranges are split.", at_least=1),
     _option("groupIdPrefix", "String", "No effect: the source reads without a group."),
     _option("includeHeaders", "Boolean", "Add the column headers; default false."),
@@ -139,6 +152,31 @@ _OURS = (
         "Prune partitions and offsets by filters (needs spark.sql.python.filterPushdown.enabled).",
     ),
     _option("rowLimitPerPartition", "Long", "Maximum rows of each task of a batch.", at_least=1),
+    *(
+        option
+        for side in ("value", "key")
+        for option in (
+            _option(
+                f"{side}.decode",
+                "String",
+                f"Decode {side}s: avro, protobuf, json-schema (columns of the newest schema), or another name of -s.",
+            ),
+            _option(f"{side}.subject", "String", f"Subject of the schema of the columns; default TOPIC-{side}."),
+            _option(
+                f"{side}.schema.version", "String", "Version of that schema; default latest.", parse=_schema_version
+            ),
+            _option(
+                f"{side}.schema.file", "String", "File with the schema of the columns, read on the driver; .avsc, ..."
+            ),
+            _option(f"{side}.message", "String", "Protobuf message in that file; default its first."),
+            _option(
+                f"{side}.raw",
+                "String",
+                f"Bytes in the column {side}_raw: those of errors (default), or all.",
+                choices=("errors", "all"),
+            ),
+        )
+    ),
     _option("path", "String", "Topics of load(PATH), like subscribe."),
 )
 
@@ -149,6 +187,8 @@ CANONICAL = {name.lower(): name for name in OPTIONS}
 """Canonical names by lower-case name: Spark does not preserve the case of options."""
 
 KAFKA = "kafka."
+REGISTRY = ("schema.registry.", "basic.auth.", "bearer.auth.")
+"""Properties of a schema registry are accepted with and without the prefix kafka."""
 CONFIG_FILE = "config.file"
 """kafka.config.file: a properties file of the client, read in the process that connects."""
 

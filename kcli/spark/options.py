@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.client.librdkafka import canonical
 from kcli.errors import ConfigError
 from kcli.spark.client_options import check_kafka
 from kcli.spark.offset_json import read_partitions
-from kcli.spark.option_table import CANONICAL, KAFKA, OPTIONS, unknown_option
+from kcli.spark.option_table import CANONICAL, KAFKA, OPTIONS, REGISTRY, unknown_option
+from kcli.spark.record_schema import Columns, record_columns
 from kcli.spark.selection import Assign, Pattern, Selection, Subscribe, compile_pattern
 from kcli.spark.start_end import EARLIEST, LATEST, End, Start, check_order, read_end, read_start
 from kcli.structs import OFFSETS_TOPIC
+
+if TYPE_CHECKING:
+    from kcli.spark.decoding.sides import DecodeOptions, Decoding
 
 RANGED_VIEWS = ("records", "batches", "gaps", "commits")
 """Views that are read by offset ranges, and so can be streamed; the others are snapshots."""
@@ -25,7 +29,8 @@ class SourceOptions(NamedTuple):
     """Options of one `load()`. Plain data that pickles.
 
     `kafka` are the client's properties without prefix, as given: `client_config` resolves references. `selection` is
-    None only for views that need no topics. `notes` are sentences about options without effect. `repr` hides secrets.
+    None only for views that need no topics. `decodings` are those of `decode`, after they were planned. `notes` are
+    sentences about options without effect. `repr` hides secrets.
     """
 
     kafka: Mapping[str, str]
@@ -52,13 +57,20 @@ class SourceOptions(NamedTuple):
     offset_poll_interval_ms: int = 500
     pushdown: bool = False
     row_limit_per_partition: int | None = None
+    decode: tuple[DecodeOptions, ...] = ()
+    decodings: tuple[Decoding, ...] = ()
     stream: bool = False
     notes: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        from kcli.client.config import ConsumerConfig
+    def record_columns(self) -> Columns:
+        """Return the columns of the view `records`; the types of decoded sides are known after they were planned."""
+        decoded: dict[str, Columns] = {it.side: it.columns for it in self.decodings}
+        return record_columns(include_headers=self.include_headers, names=self.columns, decoded=decoded)
 
-        kafka = {name: "***" if ConsumerConfig.is_secret(name) else value for name, value in self.kafka.items()}
+    def __repr__(self) -> str:
+        from kcli.client.config import is_secret_property
+
+        kafka = {name: "***" if is_secret_property(name) else value for name, value in self.kafka.items()}
         changed = [
             f"{name}={value!r}"
             for name, value in self._asdict().items()
@@ -75,6 +87,7 @@ def parse_options(options: Mapping[str, str], *, stream: bool | None = False) ->
     """
     texts = {name.lower(): str(value) for name, value in options.items()}
     _check_names(options)
+    texts |= {f"{KAFKA}{name}": texts.pop(name) for name in list(texts) if name.startswith(REGISTRY)}
     kafka = canonical({name[len(KAFKA) :]: value for name, value in texts.items() if name.startswith(KAFKA)})
     check_kafka(kafka)
     view = OPTIONS["view"].parse(texts.get("view", "records"))
@@ -91,6 +104,7 @@ def parse_options(options: Mapping[str, str], *, stream: bool | None = False) ->
         ending=end,
         groups=OPTIONS["groups"].parse(texts["groups"]) if "groups" in texts else None,
         commit_group=_commit_group(texts),
+        decode=_decode_options(texts) if view == "records" else (),
         stream=bool(stream),
         notes=tuple(_notes(texts, view, bool(stream))),
     )
@@ -105,10 +119,25 @@ def parse_options(options: Mapping[str, str], *, stream: bool | None = False) ->
     return parsed
 
 
+def _decode_options(texts: Mapping[str, str]) -> tuple[DecodeOptions, ...]:
+    given = {
+        name: OPTIONS[CANONICAL[name]].parse(text)
+        for name, text in texts.items()
+        if name.startswith(("key.", "value."))
+    }
+    if not given:
+        return ()
+    from kcli.spark.decoding.sides import read_decode_options
+
+    return read_decode_options(given)
+
+
 def _check_names(options: Mapping[str, str]) -> None:
     seen: dict[str, str] = {}
     for name in options:
         low = name.lower()
+        if low.startswith(REGISTRY):
+            low = f"{KAFKA}{low}"
         if low not in CANONICAL and low != "paths" and not low.startswith(KAFKA):
             raise ConfigError(unknown_option(name))
         if low in seen:
@@ -200,7 +229,8 @@ def _commit_group(texts: Mapping[str, str]) -> str | None:
 
 _ONLY_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitGroup")
 _ONLY_BATCH = {"pushdown": "pushdown", "rowLimitPerPartition": "row_limit_per_partition"}
-_ONLY_RECORDS = ("includeHeaders", "arrow.batchBytes")
+_DECODING = tuple(name for name in OPTIONS if name.startswith(("key.", "value.")))
+_ONLY_RECORDS = ("includeHeaders", "arrow.batchBytes", *_DECODING)
 _ONLY_RANGED = (
     *("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets"),
     *("startingOffsetsByTimestampStrategy", "startingGroupStrategy"),
@@ -229,6 +259,10 @@ def _notes(texts: Mapping[str, str], view: str, stream: bool) -> list[str]:
     for name in ignored_options(view):
         if name.lower() in texts:
             notes.append(f"{'load(...)' if name in ('path', 'paths') else name} is ignored by view {view}")
+    for side in ("key", "value") if view == "records" else ():
+        given = [name for name in _DECODING if name.startswith(f"{side}.") and name.lower() in texts]
+        if f"{side}.decode" not in given:
+            notes += [f"{name} is ignored without {side}.decode" for name in given]
     if "groupidprefix" in texts:
         notes.append("groupIdPrefix is ignored: the source reads without a group")
     if "kafka.group.id" in texts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from kcli.errors import ConfigError
@@ -39,12 +39,22 @@ BATCH_FACTS: Columns = [
 ALL: Columns = [*CONNECTOR, HEADERS, *SIZES, *BATCH_FACTS]
 
 
-def record_columns(*, include_headers: bool = False, names: Iterable[str] | None = None) -> Columns:
-    """Return the columns of the view `records`: the connector's, or those in `names`, in that order."""
+def record_columns(
+    *, include_headers: bool = False, names: Iterable[str] | None = None, decoded: Mapping[str, Columns] | None = None
+) -> Columns:
+    """Return the columns of the view `records`: the connector's, or those in `names`, in that order.
+
+    `decoded` has the columns in place of `key` or `value`.
+    """
     usual = [*CONNECTOR, HEADERS] if include_headers else list(CONNECTOR)
+    available = ALL
+    if decoded:
+        usual, available = (
+            [column for it in columns for column in decoded.get(it[0], [it])] for columns in (usual, ALL)
+        )
     if names is None:
         return usual
-    return project(ALL, names)
+    return project(available, names)
 
 
 def project(available: Columns, names: Iterable[str]) -> Columns:

@@ -29,8 +29,11 @@ def redacted_names() -> str:
     """Return a regular expression of Java that finds the options that are passwords, regardless of case."""
     from kcli.client.config import ClientConfig
     from kcli.client.librdkafka import KAFKA_NAMES
+    from kcli.schemas.registry_client import RegistrySettings
 
     names = {
         name for name in (*ClientConfig.SETTINGS, *KAFKA_NAMES) if ClientConfig.is_secret(KAFKA_NAMES.get(name, name))
     }
-    return f"(?i:{re.escape(KAFKA)}(?:{'|'.join(re.escape(name) for name in sorted(names))}))"
+    of_registry = {name for name in RegistrySettings.SETTINGS if RegistrySettings.is_secret(name)}
+    client = "|".join(re.escape(name) for name in sorted(names))
+    return f"(?i:{re.escape(KAFKA)}(?:{client})|{'|'.join(re.escape(name) for name in sorted(of_registry))})"

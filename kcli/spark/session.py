@@ -16,16 +16,16 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any
 
 from kcli.errors import ConfigError, DisconnectedError, KcliError, TimeoutExpired
+from kcli.spark.jvm_process import end_jvm, kill_jvm, recorded_jvm, text_of
 from kcli.spark.spark_errors import SparkFailed, startup_reason
 
 if TYPE_CHECKING:
@@ -38,10 +38,6 @@ _SHUFFLE = "spark.sql.shuffle.partitions"
 _SPARKS_SHUFFLE, _REMOTE_SHUFFLE = "200", "16"
 """Spark's default, with which small aggregates take three times as long, and kcli's for a server with that default."""
 _SQL_SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.python.filterPushdown.enabled": "true"}
-
-
-STOP_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""The signals that ask a process to end. Windows has no SIGHUP."""
 
 
 def open_session(
@@ -72,12 +68,14 @@ def open_session(
         return _connect(remote, conf, ship, app_name, report, timeout_s)
     from kcli.spark.java import check_java
 
-    check_java(os.environ)
+    java = check_java(os.environ)
     local = master.startswith("local")
-    _choose_interpreter(master)
+    home = _choose_interpreter(master)
+    from kcli.spark.class_archive import using_archive
     from kcli.spark.ship import shipping_conf
 
-    settings = {**_defaults(local=local), **shipping_conf(master, ship, os.environ), **conf}
+    shipping = shipping_conf(master, ship, os.environ)
+    settings = {**_defaults(local=local), **using_archive(home, java), **shipping, **conf}
     report(f"starting Spark ({master})")
     session = _start(master, settings, app_name, jvm_output or tempfile.TemporaryFile(), timeout_s)  # noqa: SIM115
     try:
@@ -97,32 +95,7 @@ def close_session(spark: SparkSession | None, *, patience_s: float = 10) -> None
         stopping = threading.Thread(target=_stop, args=(spark,), daemon=True)
         stopping.start()
         stopping.join(patience_s)
-    _end_jvm(patience_s, at_once=spark is None)
-
-
-def running_jvm() -> subprocess.Popen[bytes] | None:
-    """Return the process of the JVM that `open_session` has started and `close_session` has not yet ended."""
-    return _Jvm.started
-
-
-def jvm_failure() -> SparkFailed | None:
-    """Return the error for a JVM that has ended by itself, or None: calls then fail with errors of the connection."""
-    process = _Jvm.started
-    if process is None:
-        return None
-    try:
-        status = process.wait(1)  # the connection closes a moment before the process ends
-    except subprocess.TimeoutExpired:
-        return None
-    how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-    cure = "if memory was short, increase it with --conf spark.driver.memory=4g; -v shows the output of Spark"
-    return SparkFailed(f"the JVM of Spark has ended unexpectedly ({how}); {cure}")
-
-
-def kill_jvm() -> None:
-    """Kill the JVM that `open_session` started, if there is one. Its temporary files remain."""
-    if _Jvm.started is not None:
-        _Jvm.started.signal_group(signal.SIGKILL)
+    end_jvm(patience_s, at_once=spark is None)
 
 
 def check_pyspark() -> str:
@@ -207,9 +180,9 @@ def _shown(url: str) -> str:
     return url.partition("/;")[0]
 
 
-def _choose_interpreter(master: str) -> None:
+def _choose_interpreter(master: str) -> Path | None:
     """Make workers run this interpreter: their default is `python3` of the PATH, which a venv that is not activated is
-    not on.
+    not on. Return the lean home, if there is one.
     """
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if master.startswith("local"):
@@ -221,6 +194,8 @@ def _choose_interpreter(master: str) -> None:
         home = lean_home(Path(pyspark.__file__).parent, os.environ)
         if home is not None:
             os.environ["SPARK_HOME"] = str(home)
+        return home
+    return None
 
 
 def _defaults(*, local: bool) -> dict[str, str]:
@@ -232,6 +207,8 @@ def _defaults(*, local: bool) -> dict[str, str]:
     }
     if local:
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        # Workers and the JVM exchange data with less CPU than by TCP. Spark's own switch; Java 16 and newer have these.
+        settings["spark.python.unix.domain.socket.enabled"] = str(hasattr(socket, "AF_UNIX")).lower()
         settings["spark.executor.heartbeatInterval"] = (
             "1s"  # interval at which running tasks report the records they have read
         )
@@ -248,7 +225,7 @@ def _start(
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items())).setMaster(master).setAppName(app_name)
     try:
         if SparkContext._gateway is None:
-            with _recorded_jvm():
+            with recorded_jvm():
                 gateway = launch_gateway(conf, {"stdout": jvm_output, "stderr": jvm_output})
             SparkContext._ensure_initialized(gateway=gateway)
         on_interrupt = signal.getsignal(signal.SIGINT)
@@ -259,16 +236,16 @@ def _start(
             signal.signal(signal.SIGINT, on_interrupt)
         return SparkSession.builder.config(conf=conf).getOrCreate()
     except KcliError:
-        _end_jvm(5)
+        end_jvm(5)
         raise
     except Exception as error:
         try:
-            reason = startup_reason(error, _text_of(jvm_output))  # the text of an error in the JVM comes from there
+            reason = startup_reason(error, text_of(jvm_output))  # the text of an error in the JVM comes from there
         finally:
-            _end_jvm(5)
+            end_jvm(5)
         raise SparkFailed(f"Spark did not start: {reason}") from error
     except BaseException:
-        _end_jvm(5, at_once=True)
+        end_jvm(5, at_once=True)
         raise
 
 
@@ -292,66 +269,6 @@ def _time_limit(master: str, timeout_s: float | None) -> Iterator[None]:
         raise
     finally:
         limit.cancel()
-
-
-class _Jvm(subprocess.Popen[bytes]):
-    """The process of the JVM, recorded from its start on: PySpark returns it only when the JVM is ready.
-
-    It is in a process group of its own, so that a Ctrl-C on the terminal is for kcli alone, and the launcher, which is
-    a process for a second, is ended too.
-    """
-
-    started: ClassVar[_Jvm | None] = None
-
-    def __init__(self, command: list[str], **settings: Any) -> None:
-        _Jvm.started = self
-        with (
-            _deferred_signals()
-        ):  # an interruption between the start and the assignment of `pid` would lose the process
-            super().__init__(command, **{**settings, "start_new_session": True})
-
-    def signal_group(self, number: int) -> None:
-        """Send a signal to the JVM and its launcher, if any of them is alive."""
-        if self.has_started and self.returncode is None:
-            with contextlib.suppress(OSError):
-                os.killpg(self.pid, number)
-
-    @property
-    def has_started(self) -> bool:
-        return getattr(self, "pid", None) is not None
-
-
-@contextlib.contextmanager
-def _recorded_jvm() -> Iterator[None]:
-    """Let `launch_gateway` start the JVM as a `_Jvm`."""
-    from pyspark import java_gateway
-
-    usual = java_gateway.Popen
-    java_gateway.Popen = _Jvm
-    try:
-        yield
-    finally:
-        java_gateway.Popen = usual
-
-
-@contextlib.contextmanager
-def _deferred_signals() -> Iterator[None]:
-    """Call Python's handlers of signals after the block. A mask would not do: another thread can receive the signal,
-    and processes inherit it.
-    """
-    arrived: list[int] = []
-    handlers: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in STOP_SIGNALS:
-            if callable(signal.getsignal(number)):
-                handlers[number] = signal.signal(number, lambda number, _: arrived.append(number))
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for number in arrived:
-            signal.raise_signal(number)
 
 
 def _connect(
@@ -432,43 +349,6 @@ def _register(session: SparkSession) -> None:
 def _stop(spark: Any) -> None:
     with contextlib.suppress(Exception):
         spark.stop()
-
-
-def _end_jvm(patience_s: float, *, at_once: bool = False) -> None:
-    """End the JVM by closing its standard input; it then exits and removes its temporary files.
-
-    While it starts it does not read its standard input: end it `at_once` with a signal. The gateway is not called:
-    after a Ctrl-C in one of its calls `shutdown` waits forever (observed).
-    """
-    from kcli.spark.ship import remove_zips
-
-    remove_zips()  # kcli ends without Python's exit functions
-    process = _Jvm.started
-    if process is None:
-        return
-    if process.stdin is not None:
-        with contextlib.suppress(OSError):
-            process.stdin.close()
-    if at_once:
-        process.signal_group(signal.SIGTERM)
-    if process.has_started:
-        try:
-            process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            process.signal_group(signal.SIGKILL)
-            process.wait()
-    from pyspark import SparkContext
-
-    SparkContext._gateway = SparkContext._jvm = None
-    _Jvm.started = None
-
-
-def _text_of(jvm_output: IO[bytes]) -> str:
-    try:
-        jvm_output.seek(0)
-        return jvm_output.read().decode(errors="replace")
-    except OSError:  # a pipe or a terminal
-        return ""
 
 
 _LINKED = ("bin", "sbin", "jars", "data", "licenses")

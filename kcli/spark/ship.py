@@ -17,7 +17,7 @@ import shutil
 import sysconfig
 import tempfile
 import zipfile
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHIP_MODES = ("auto", "installed", "zip", "inline")
-_NOT_SHIPPED = {"cli", "broker", "producer", "__pycache__"}
+_NOT_SHIPPED = {"cli", "broker", "__pycache__"}
 """Packages that kcli.spark does not import."""
+_DISCOVERED = "pyspark_kcli.py"
+"""The module by which Spark finds the source, beside the package."""
 _SAME_DATE = (2020, 1, 1, 0, 0, 0)
 
 
@@ -83,16 +85,45 @@ def register_inline(session: SparkSession) -> None:
 @cache
 def zip_kcli() -> bytes:
     """Return a zip of the parts of kcli that kcli.spark imports. The same code gives the same bytes."""
-    root = _package()
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(root.rglob("*.py")):
-            parts = path.relative_to(root).parts
-            if parts[0] not in _NOT_SHIPPED:
-                entry = zipfile.ZipInfo("/".join(("kcli", *parts)), _SAME_DATE)
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(entry, path.read_bytes())
+        for name, source in sorted(_sources()):
+            entry = zipfile.ZipInfo(name, _SAME_DATE)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, source)
     return packed.getvalue()
+
+
+def is_archived() -> bool:
+    """Return whether kcli runs from a zip, as from `--py-files`: Spark's planner of streams does not find it there."""
+    return _archive() is not None
+
+
+def _archive() -> str | None:
+    import kcli
+
+    return getattr(kcli.__loader__, "archive", None)
+
+
+def _sources() -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of the modules to ship, from a folder or from the zip that kcli runs from."""
+    archive = _archive()
+    if archive is not None:
+        with zipfile.ZipFile(archive) as packed:
+            yield from ((name, packed.read(name)) for name in packed.namelist() if _is_shipped(name))
+        return
+    folder = _package().parent
+    for path in [*_package().rglob("*.py"), *folder.glob(_DISCOVERED)]:
+        name = path.relative_to(folder).as_posix()
+        if _is_shipped(name):
+            yield name, path.read_bytes()
+
+
+def _is_shipped(name: str) -> bool:
+    package, _, path = name.partition("/")
+    return name == _DISCOVERED or (
+        package == "kcli" and name.endswith(".py") and path.split("/")[0] not in _NOT_SHIPPED
+    )
 
 
 _zip_folders: list[str] = []

@@ -11,16 +11,17 @@ from kcli.errors import ConfigError
 from kcli.spark.batch_plan import plan_batch
 from kcli.spark.broker_lookup import Lookup
 from kcli.spark.client_options import ignored_properties
+from kcli.spark.decoding.plan import plan_decodings
 from kcli.spark.options import SourceOptions, parse_options
 from kcli.spark.pushdown import NO_BOUNDS, bounds_of, prune
-from kcli.spark.record_schema import Columns, ddl, record_columns
+from kcli.spark.record_schema import Columns, ddl
 from kcli.spark.task import log_reports
-from kcli.spark.task_ranges import split_ranges
+from kcli.spark.task_ranges import group_ranges, split_ranges
 from kcli.spark.views.registry import read_task
 
 
 class KcliDataSource(DataSource):  # type: ignore[misc,unused-ignore]
-    """`spark.read.format("kcli")` and `spark.readStream.format("kcli")`, with the options of spark-sql-kafka-0-10."""
+    """The format "kcli" for reading and writing, batch and stream, with the options of spark-sql-kafka-0-10."""
 
     @classmethod
     def name(cls) -> str:
@@ -29,18 +30,32 @@ class KcliDataSource(DataSource):  # type: ignore[misc,unused-ignore]
 
     def schema(self) -> str:
         """Return the columns of the view. ConfigError if options are not valid, when the query is loaded."""
-        return ddl(columns_of(parse_options(self.options, stream=None)))
+        return ddl(columns_of(plan_decodings(parse_options(self.options, stream=None))))
 
     def reader(self, schema: Any) -> DataSourceReader:
         """Return the reader for `spark.read`."""
-        options = with_schema(parse_options(self.options, stream=False), schema)
+        options = with_schema(plan_decodings(parse_options(self.options, stream=False)), schema)
         return PushdownReader(options) if options.pushdown else BatchReader(options)
 
     def streamReader(self, schema: Any) -> Any:
         """Return the reader for `spark.readStream`."""
         from kcli.spark.stream import StreamReader
 
-        return StreamReader(with_schema(parse_options(self.options, stream=True), schema))
+        return StreamReader(with_schema(plan_decodings(parse_options(self.options, stream=True)), schema))
+
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        """Return the writer for `df.write`."""
+        from kcli.spark.sink import batch_writer
+
+        return batch_writer(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:
+        """Return the writer for `df.writeStream`. In output mode `complete` each batch is appended, as in the
+        connector.
+        """
+        from kcli.spark.sink import stream_writer
+
+        return stream_writer(self.options, schema)
 
 
 def columns_of(options: SourceOptions) -> Columns:
@@ -50,7 +65,7 @@ def columns_of(options: SourceOptions) -> Columns:
 
     view = VIEWS.get(options.view)
     if view is None:
-        return record_columns(include_headers=options.include_headers, names=options.columns)
+        return options.record_columns()
     return wanted_columns(view, options)
 
 
@@ -59,14 +74,19 @@ def with_schema(options: SourceOptions, schema: Any) -> SourceOptions:
     columns.
     """
     requested = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-    if requested == columns_of(options):
+    if [*map(_plain, requested)] == [*map(_plain, columns_of(options))]:
         return options
     names = tuple(name for name, _ in requested)
     chosen = columns_of(options._replace(columns=names))
-    if chosen != requested:
-        wrong = next(own for own, theirs in zip(chosen, requested, strict=True) if own != theirs)
+    wrong = next((own for own, theirs in zip(chosen, requested, strict=True) if _plain(own) != _plain(theirs)), None)
+    if wrong is not None:
         raise ConfigError(f"schema: {wrong[0]} is of type {wrong[1]}; columns can be left out, not changed")
     return options._replace(columns=names)
+
+
+def _plain(column: tuple[str, str]) -> tuple[str, str]:
+    """Return a column without the backticks of field names, which types that Spark gives do not have."""
+    return column[0], column[1].replace("`", "")
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc,unused-ignore]
@@ -77,7 +97,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc,unused-ignore]
         self.bounds = NO_BOUNDS
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the tasks, as plain tuples: Spark need not unpickle classes of kcli to distribute them."""
+        """Return the tasks."""
         from kcli.spark.views.registry import VIEWS
 
         options = self.options
@@ -91,7 +111,8 @@ class BatchReader(DataSourceReader):  # type: ignore[misc,unused-ignore]
             ranges = prune(self.bounds, plan.ranges, lookup)
         log_reports(plan.reports)
         ranges = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
-        return [InputPartition(tuple(task)) for task in ranges]
+        tasks = group_ranges(ranges, options.min_partitions, options.max_records_per_partition)
+        return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the Arrow record batches of one task."""

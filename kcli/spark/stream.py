@@ -22,6 +22,7 @@ from kcli.spark.offset_json import offsets_dict, read_offsets
 from kcli.spark.options import SourceOptions
 from kcli.spark.stream_plan import StreamPlanner
 from kcli.spark.task import log_reports
+from kcli.spark.task_ranges import group_ranges
 from kcli.spark.views.registry import read_task
 
 
@@ -87,7 +88,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """Return the tasks of a batch, also of a repeated one."""
         plan = self.planner.plan(read_offsets(start), read_offsets(end))
         log_reports(plan.reports)
-        return [InputPartition(tuple(task)) for task in plan.ranges]
+        options = self.options
+        tasks = group_ranges(plan.ranges, options.min_partitions, options.max_records_per_partition)
+        return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the Arrow record batches of one task."""

@@ -1,20 +1,22 @@
-"""Reading of one task: a range of one partition, with `PartitionReader`, as Arrow record batches.
+"""Reading of one task: ranges of one or several partitions, with `RangeReader`, as Arrow record batches.
 
-Connections outlive a task: Spark reuses its workers, so the next task in the process does not connect again.
+Connections outlive a task: Spark reuses its workers, so the next task in the process does not connect again. Modules
+do, too: `freeze_modules` spares PySpark's worker from looking through their objects after each task.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, LogTruncated, OffsetOutOfRange, TimeoutExpired
 from kcli.spark.loss import decide_end, decide_gone, decide_skipped, timeout_error
-from kcli.spark.record_schema import record_columns
 from kcli.spark.task_ranges import TaskRange
 from kcli.structs import TopicPartition
 
@@ -23,78 +25,117 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.consumer.coverage import PartitionCoverage
     from kcli.consumer.fetch_buffer import Decode
-    from kcli.consumer.partition_reader import PartitionReader
+    from kcli.consumer.range_reader import RangeReader
+    from kcli.spark.arrow import Batcher
     from kcli.spark.options import SourceOptions
     from kcli.structs import Node
 
 
-def read_records(options: SourceOptions, task: TaskRange) -> Iterator[Any]:
-    """Yield the records of `task` as record batches; errors are those of `read_columns`."""
-    from kcli.spark.arrow import Batcher
+def read_records(options: SourceOptions, ranges: Sequence[TaskRange]) -> Iterator[Any]:
+    """Yield the records of the ranges as record batches; errors are those of `read_columns`."""
+    batchers = {range_: _batcher(options, range_) for range_ in ranges}
+    with closing(read_columns(options, ranges)) as chunks:
+        for range_, records in chunks:
+            yield from batchers[range_].batches(records)
 
-    columns = record_columns(include_headers=options.include_headers, names=options.columns)
-    batcher = Batcher(task.tp, columns, batch_rows=options.batch_rows, batch_bytes=options.batch_bytes)
-    remaining = options.row_limit_per_partition
-    with closing(read_columns(options, task)) as chunks:
-        for records in chunks:
-            if remaining is not None:
-                records = records.take(slice(0, remaining))
-                remaining -= len(records)
-            yield from batcher.batches(records)
-            if remaining == 0:
-                return
+
+def _batcher(options: SourceOptions, range_: TaskRange) -> Batcher:
+    from kcli.spark.arrow import Batcher
+    from kcli.spark.decoding.plan import decoded_columns
+
+    return Batcher(
+        range_.tp,
+        options.record_columns(),
+        batch_rows=options.batch_rows,
+        batch_bytes=options.batch_bytes,
+        decoded=decoded_columns(options, range_.topic) if options.decodings else (),
+    )
 
 
 def read_columns(
     options: SourceOptions,
-    task: TaskRange,
+    ranges: Sequence[TaskRange],
     decode: Decode | None = None,
     on_coverage: Callable[[PartitionCoverage], object] = lambda _: None,
-) -> Generator[Any, None, None]:
-    """Yield the decoded range, in columns made by `decode` (None: RecordColumns).
+) -> Generator[tuple[TaskRange, Any], None, None]:
+    """Yield the decoded records of each range, in columns made by `decode` (None: RecordColumns).
 
-    `on_coverage` is called with the coverage before each of them, and at the end. DataLoss if records are missing and
+    Records of a range are in order; those of several ranges, of different partitions, arrive in turn. `on_coverage` is
+    called with the coverage of a range before each of its columns, and at the end. DataLoss if records are missing and
     failOnDataLoss is true, otherwise a report on stderr; TimeoutExpired if nothing arrived for
     `kafkaConsumer.pollTimeoutMs`; other errors that end the read early.
     """
-    from kcli.consumer.partition_reader import PartitionReader
+    from kcli.consumer.range_reader import RangeReader
+    from kcli.consumer.read_range import Offset, ReadRange
 
     config = task_config(options)
+    asked = {range_.tp: ReadRange(Offset(range_.start), Offset(range_.end)) for range_ in ranges}
     with (
-        borrowed_client(config, task.tp) as client,
-        closing(PartitionReader(config, task.tp, task.start, task.end, client, decode=decode)) as reader,
+        borrowed_client(config, {range_.topic for range_ in ranges}) as client,
+        closing(RangeReader(client, asked, config, decode=decode)) as reader,
     ):
-        yield from _checked(options, task, reader, client, on_coverage)
+        yield from _checked(options, ranges, reader, client, on_coverage)
+    freeze_modules()
+
+
+@cache
+def freeze_modules() -> None:
+    """Exclude all objects that exist now from Python's garbage collection. Later calls have no effect.
+
+    PySpark's worker runs a full collection after each task. Nearly all objects that it looks through are
+    functions and classes of PySpark, pandas, pyarrow, numpy and kcli, which stay until the process ends. At the end of
+    the first task all of them are imported.
+    """
+    gc.freeze()
 
 
 def _checked(
     options: SourceOptions,
-    task: TaskRange,
-    reader: PartitionReader,
+    ranges: Sequence[TaskRange],
+    reader: RangeReader,
     client: ConsumerNetworkClient,
     on_coverage: Callable[[PartitionCoverage], object],
-) -> Iterator[Any]:
+) -> Iterator[tuple[TaskRange, Any]]:
     """Yield the columns of the reader, and check its coverage for data loss."""
-    fail, reported = options.fail_on_data_loss, 0
-    chunks, stopped = iter(reader), None
-    while True:
+    fail = options.fail_on_data_loss
+    by_partition = {range_.tp: range_ for range_ in ranges}
+    reported = dict.fromkeys(by_partition, 0)
+    chunks, stopped = _polled(reader, client, options.poll_timeout_ms), None
+    is_done = False
+    while not is_done:
+        read: Sequence[tuple[TopicPartition, Any]] = ()
         try:
-            columns = next(chunks, None)
+            read = next(chunks, ())
         except KcliError as error:
-            columns, stopped = None, error
-        covered = reader.coverage()
-        log_reports(check_lost(task, covered.lost[reported:], fail=fail))
-        reported = len(covered.lost)
-        on_coverage(covered)
-        if columns is None:
-            break
-        yield columns
-    is_unexplained = covered.error is None and (covered.start < 0 or covered.open)
-    if is_unexplained:  # the coverage does not have the error that ended the read
-        covered = covered._replace(error=stopped)
-    if covered.error is not None or covered.position < task.end:
-        leader = client.metadata.leader(task.tp).node
-        log_reports(check_end(task, covered, fail=fail, waited_ms=options.poll_timeout_ms, leader=leader))
+            stopped = error
+        is_done = not read
+        covered = {it.tp: it for it in reader.coverage()}
+        for tp, coverage in covered.items():
+            log_reports(check_lost(by_partition[tp], coverage.lost[reported[tp] :], fail=fail))
+            reported[tp] = len(coverage.lost)
+        for tp, columns in read:
+            on_coverage(covered[tp])
+            yield by_partition[tp], columns
+    for tp, coverage in covered.items():
+        on_coverage(coverage)
+        range_ = by_partition[tp]
+        is_unexplained = coverage.error is None and (coverage.start < 0 or coverage.open)
+        if is_unexplained:  # the coverage does not have the error that ended the read
+            coverage = coverage._replace(error=stopped)
+        if coverage.error is not None or coverage.position < range_.end:
+            leader = client.metadata.leader(tp).node
+            log_reports(check_end(range_, coverage, fail=fail, waited_ms=options.poll_timeout_ms, leader=leader))
+
+
+def _polled(
+    reader: RangeReader, client: ConsumerNetworkClient, timeout_ms: float
+) -> Iterator[Sequence[tuple[TopicPartition, Any]]]:
+    """Resolve the ranges, and yield what the polls of the reader return, without empty ones, until it is done."""
+    reader.resolve(client.clock.now_ms() + timeout_ms)
+    while not reader.done:
+        read = reader.poll(_POLL_MS)
+        if read:
+            yield read
 
 
 def task_config(options: SourceOptions) -> ConsumerConfig:
@@ -118,6 +159,7 @@ def log_reports(reports: Iterable[str]) -> None:
         print(f"kcli: {report}", file=sys.stderr, flush=True)
 
 
+_POLL_MS = 1_000.0
 _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -159,8 +201,8 @@ _idle: dict[tuple[int, frozenset[tuple[str, object]]], ConsumerNetworkClient] = 
 
 
 @contextmanager
-def borrowed_client(config: ConsumerConfig, tp: TopicPartition) -> Iterator[ConsumerNetworkClient]:
-    """A client for reading `tp`: kept for the next task after success, closed otherwise.
+def borrowed_client(config: ConsumerConfig, topics: Collection[str]) -> Iterator[ConsumerNetworkClient]:
+    """A client for reading `topics`: kept for the next task after success, closed otherwise.
 
     TimeoutExpired if it is a kept one and no broker answers within default.api.timeout.ms.
     """
@@ -171,7 +213,7 @@ def borrowed_client(config: ConsumerConfig, tp: TopicPartition) -> Iterator[Cons
     client = idle_client or connect(config)
     try:
         if idle_client is not None:
-            _refresh_metadata(idle_client, tp, config.default_api_timeout_ms)
+            _refresh_metadata(idle_client, topics, config.default_api_timeout_ms)
         yield client
     except BaseException:  # also if the reader is closed early: a response may be in flight
         client.close()
@@ -182,9 +224,9 @@ def borrowed_client(config: ConsumerConfig, tp: TopicPartition) -> Iterator[Cons
         _idle[key] = client
 
 
-def _refresh_metadata(client: ConsumerNetworkClient, tp: TopicPartition, timeout_ms: float) -> None:
-    """Refresh the metadata: the topic may have been deleted and created again since."""
+def _refresh_metadata(client: ConsumerNetworkClient, topics: Collection[str], timeout_ms: float) -> None:
+    """Refresh the metadata: a topic may have been deleted and created again since."""
     metadata = client.metadata
-    metadata.drop_topics([topic for topic in metadata.requested_topics if topic != tp.topic])
-    metadata.add_topics([tp.topic])
+    metadata.drop_topics([topic for topic in metadata.requested_topics if topic not in topics])
+    metadata.add_topics(topics)
     client.ensure_fresh_metadata(client.clock.now_ms() + timeout_ms)

@@ -1,16 +1,19 @@
-"""Offset ranges of tasks, and their splitting by the rules of spark-sql-kafka-0-10. Pure.
+"""Offset ranges of tasks: their splitting by the rules of spark-sql-kafka-0-10, and small ones in one task. Pure.
 
 The rules are those of its KafkaOffsetRangeCalculator. `maxRecordsPerPartition` first: a larger range is split into as
 many parts as needed, equal in size except for one offset. Then, if there are fewer ranges than `minPartitions`, each
 range gets parts in proportion to its size: ranges worth one part stay whole, and the other parts are distributed over
 the other ranges. The result has about that number of ranges, more or less by rounding.
+
+The connector has a task for each range. A task costs Spark more than ten milliseconds, whatever it reads, so here small
+ranges share tasks, if there are many.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from kcli.structs import TopicPartition
 
@@ -56,6 +59,37 @@ def split_ranges(
         for range_ in ranges_to_split
         for part in _parts(range_, 1 if range_.tp in whole_partitions else _share(range_.size, large_total, remaining))
     ]
+
+
+LEAST_TASKS = 32
+"""The number of tasks up to which each range has its own: enough for all cores of most machines."""
+SHARED_OFFSETS = 25_000
+"""The offsets to which ranges are put together in a task, so that no task with several ranges is a long one."""
+
+
+def group_ranges(
+    ranges: Sequence[TaskRange], min_partitions: int | None = None, max_records: int | None = None
+) -> list[tuple[tuple[Any, ...], ...]]:
+    """Distribute ranges over tasks, in order; each task has ranges of different partitions.
+
+    A task has plain tuples, because Spark should not need to unpickle classes of kcli to distribute them. Ranges share
+    a task only up to `SHARED_OFFSETS` and `max_records`, and up to an equal share of all offsets for `LEAST_TASKS` or
+    `min_partitions` tasks.
+    """
+    least = max(LEAST_TASKS, min_partitions or 0)
+    if len(ranges) <= least:
+        return [(tuple(range_),) for range_ in ranges]
+    limit = min(SHARED_OFFSETS, max_records or SHARED_OFFSETS, sum(range_.size for range_ in ranges) // least)
+    tasks: list[list[TaskRange]] = []
+    size = 0
+    for range_ in ranges:
+        if tasks and size + range_.size <= limit and tasks[-1][-1].tp != range_.tp:
+            tasks[-1].append(range_)
+            size += range_.size
+        else:
+            tasks.append([range_])
+            size = range_.size
+    return [tuple(tuple(range_) for range_ in task) for task in tasks]
 
 
 def _share(size: int, total: int, parts: int) -> int:

@@ -10,10 +10,12 @@ import pytest
 from kcli.admin.client import Admin
 from kcli.admin.offsets.apply import PlanRefused
 from kcli.admin.offsets.offset_plan import FromOffsets, ToEarliest, ToOffset
+from kcli.admin.topic_changes.alterations import Wanted
+from kcli.admin.topic_changes.truncation import Cut
 from kcli.assignors.forecast import Changes
 from kcli.broker.embedded import EmbeddedBroker
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, NotFound
+from kcli.errors import BrokerError, ConfigError, NotFound, Refused
 from kcli.producer.producer import Producer
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
@@ -53,6 +55,40 @@ def test_topics_are_created_described_and_deleted(admin: Admin) -> None:
     deleted = admin.delete_topics(plan)
     assert (list(deleted.values), list(deleted.errors)) == (["bills"], ["none"])
     assert len(admin.describe_cluster().brokers) == 1
+
+
+def test_topics_are_altered_and_restored(admin: Admin, tmp_path: Path) -> None:
+    plan = admin.plan_alterations({"orders": Wanted(3, {"retention.ms": "9"})})
+    done = admin.alter_topics(plan, folder=tmp_path)
+    assert done.values == {("orders", "partitions"): "3", ("orders", "retention.ms"): "9"}
+    with pytest.raises(Refused, match="has changed since the plan"):
+        admin.alter_topics(plan, folder=tmp_path)
+    undo = admin.plan_setting_undo(folder=tmp_path)
+    assert [(row.name, row.action, row.old) for row in undo.rows] == [("retention.ms", "delete", "9")]
+    assert admin.alter_topics(undo, folder=tmp_path).errors == {}
+    by_id = admin.plan_setting_undo(sorted(path.stem for path in tmp_path.glob("*.json"))[-1], folder=tmp_path)
+    assert [(row.name, row.new) for row in by_id.changes] == [("retention.ms", "9")]
+    refused = admin.plan_alterations({"orders": Wanted(2), "none": Wanted(2)})
+    assert [type(row.error) for row in refused.rows] == [Refused, BrokerError]
+    with pytest.raises(Refused, match="cannot be removed"):
+        admin.alter_topics(refused, folder=tmp_path)
+
+
+def test_records_are_truncated(admin: Admin) -> None:
+    plan = admin.plan_truncation({"orders": [0]}, Cut("from-end", 0))
+    assert [(row.tp, row.records, row.unread) for row in plan.rows] == [(T0, 2, {"billing": 1})]
+    assert admin.truncate(plan).values == {T0: 2}
+    admin.delete_topics(admin.plan_topic_deletion("orders"))
+    admin.create_topic("orders", 2)
+    with pytest.raises(Refused, match="was deleted and recreated since the plan"):
+        admin.truncate(plan)
+
+
+def test_faults_of_the_cluster_are_found(admin: Admin) -> None:
+    disk = ("disk-nearly-full",)  # the disk of the machine that runs the test is not a fault of the broker
+    assert admin.check_cluster(ignore=disk) == []
+    admin.create_topic("careless", configs={"unclean.leader.election.enable": "true"})
+    assert [finding.kind for finding in admin.check_cluster(ignore=disk)] == ["unclean-election"]
 
 
 def test_groups_are_listed_described_and_measured(admin: Admin) -> None:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from kcli.admin.configs import BROKER, TOPIC, Setting, describe_configs
+from typing import Any
+
+import pytest
+
+from kcli.admin.configs import BROKER, TOPIC, OwnSetting, Setting, alter_configs, describe_configs, own_settings
 from kcli.error_codes import ErrorCode
+from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
+    DescribeConfigsSynonym,
 )
+from kcli.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kcli.protocol.registry import ApiKey
+from kcli.protocol.wire import Message
 from tests.admin.test_topics import asking, code
 from tests.cli.loopback import loopback_broker
+from tests.client.fake_cluster import FakeCluster
 
 
 def test_settings_have_their_source() -> None:
@@ -43,3 +57,95 @@ def test_settings_have_their_source() -> None:
         (2, "t2", None),
     ]
     assert [(r.resource_type, r.resource_name, r.configuration_keys) for r in of_broker] == [(4, "1", ["a"])]
+
+
+def described(*settings: DescribeConfigsResourceResult) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[DescribeConfigsResult(resource_type=2, resource_name="t", configs=list(settings))]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "synonym", "value", "inherited"),
+    [
+        ("retention.ms", "log.retention.ms", "5", "5"),
+        ("retention.ms", "log.retention.minutes", "5", "300000"),
+        ("retention.ms", "log.retention.hours", "168", "604800000"),
+        ("retention.ms", "log.retention.hours", "-1", "-1"),
+        ("segment.ms", "log.roll.hours", None, None),
+        ("cleanup.policy", "log.cleanup.policy", "delete", "delete"),
+    ],
+)
+def test_the_value_that_a_setting_would_inherit_is_in_the_unit_of_the_topic(
+    name: str, synonym: str, value: str | None, inherited: str | None
+) -> None:
+    """Source: ServerTopicConfigSynonyms of Kafka; DescribeConfigs returns the broker's settings in their own units."""
+    synonyms = [
+        DescribeConfigsSynonym(name=name, value="own", source=1),
+        DescribeConfigsSynonym(name=synonym, value=value, source=5),
+    ]
+    response = described(
+        DescribeConfigsResourceResult(name=name, value="own", config_source=1, synonyms=synonyms),
+        DescribeConfigsResourceResult(name="other", value="7", config_source=4),
+        DescribeConfigsResourceResult(name="alone", value="7", config_source=1),
+    )
+    with (
+        loopback_broker({DescribeConfigsRequest: lambda _request: response}) as broker,
+        asking(broker) as (client, deadline),
+    ):
+        found = own_settings(client, TOPIC, ["t"], deadline).values["t"]
+        assert own_settings(client, TOPIC, [], deadline).values == {}
+    assert found[name] == OwnSetting("own", "own", inherited)
+    assert found["other"] == OwnSetting("7", None, "7")
+    assert found["alone"] == OwnSetting("7", "7", None)
+
+
+class Topic(FakeCluster):
+    """A broker that changes the settings of topic t, and whose first response is lost."""
+
+    def __init__(self, *, makes_changes: bool = True) -> None:
+        super().__init__("a:9092")
+        self.settings = {"old": "1"}
+        self.makes_changes = makes_changes
+        self.answers |= {ApiKey.INCREMENTAL_ALTER_CONFIGS: self._alter, ApiKey.DESCRIBE_CONFIGS: self._describe}
+
+    def _alter(self, peer: MemoryPeer, request: IncrementalAlterConfigsRequest, _version: int) -> Message | None:
+        for change in request.resources[0].configs if self.makes_changes and not request.validate_only else ():
+            if change.config_operation == 0:
+                self.settings[change.name] = change.value or ""
+            else:
+                self.settings.pop(change.name, None)
+        if len(self.requests(ApiKey.INCREMENTAL_ALTER_CONFIGS)) == 1:
+            peer.reset()
+            return None
+        return IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse(resource_name="t")])
+
+    def _describe(self, _peer: MemoryPeer, _request: Any, _version: int) -> Message:
+        own = [DescribeConfigsResourceResult(name=n, value=v, config_source=1) for n, v in self.settings.items()]
+        inherited = [DescribeConfigsResourceResult(name=n, value="9", config_source=5) for n in {"old", "new"}]
+        return described(*own, *(it for it in inherited if it.name not in self.settings))
+
+
+def test_a_change_whose_response_is_lost_is_made_once() -> None:
+    cluster = Topic()
+    with cluster.connect("a:9092") as client:
+        done = alter_configs(client, TOPIC, {"t": {"new": "2", "old": None}}, 10_000)
+    assert (done.values, done.errors) == ({"t": None}, {})
+    assert cluster.settings == {"new": "2"}
+    assert len(cluster.requests(ApiKey.INCREMENTAL_ALTER_CONFIGS)) == 1
+
+
+def test_a_change_that_was_lost_on_its_way_is_sent_again() -> None:
+    cluster = Topic(makes_changes=False)
+    with cluster.connect("a:9092") as client:
+        done = alter_configs(client, TOPIC, {"t": {"new": "2"}}, 10_000)
+    assert (done.values, done.errors) == ({"t": None}, {})
+    assert len(cluster.requests(ApiKey.INCREMENTAL_ALTER_CONFIGS)) == 2
+
+
+def test_a_check_changes_nothing() -> None:
+    cluster = Topic()
+    with cluster.connect("a:9092") as client:
+        done = alter_configs(client, TOPIC, {"t": {"new": "2"}}, 10_000, dry_run=True)
+    assert (done.errors, cluster.settings) == ({}, {"old": "1"})
+    assert all(asked.request.validate_only for asked in cluster.requests(ApiKey.INCREMENTAL_ALTER_CONFIGS))

@@ -1,8 +1,10 @@
-"""The cost of describing groups, beside Apache's tool: `python -m tests.bench.groups [--groups N] [--rounds N]`.
+"""The cost of describing groups, beside Apache's tool: `python -m tests.bench.groups [--rounds N] [--before TREE]`.
 
-First all groups of our broker (1,000 groups, each with commits on 100 partitions, one row in ten with lag): CPU seconds
-of `kcli group describe --all`, and of the library without the command. Then one group with a member on a real Kafka:
-wall seconds. The runs are interleaved; it prints medians, ratios and the targets.
+First all groups of kcli's broker: 1,000 groups with commits on 100 partitions each, then 10,000 with 10 each, one row
+in ten with lag: CPU seconds and memory of `kcli group describe --all` and `kcli group lag --all`, also of another
+checkout with `--before`. Apache's tool describes the 1,000 groups once. Then one group with a member on a real Kafka:
+wall seconds. The offsets that all of them print must be equal. The runs are interleaved; it prints medians, ratios and
+the targets.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from kcli.admin.offsets.commits import commit_offsets
 from kcli.client.config import ClientConfig
@@ -23,63 +26,86 @@ from tests.bench.measure import Measured, measure
 from tests.broker_process import BrokerProcess
 from tests.real_kafka import Kafka, KafkaNode, fetch_jars
 
-PARTITIONS = 100
 TOPICS = 10
 RECORDS = 20
-CPU_TARGET_S = 2.0
 WALL_TARGET = 0.2
+ROOT = Path(__file__).parents[2]
 
-# The library alone: what a describe asks and calculates, without rendering.
-LIBRARY = """
-import sys
-from kcli.admin.groups.listing import list_groups
-from kcli.admin.groups.survey import survey_groups
-from kcli.client.config import ClientConfig
-from kcli.client.connect import connect
-with connect(ClientConfig.from_properties({"bootstrap.servers": sys.argv[1]})) as client:
-    deadline_ms = client.clock.now_ms() + 60_000
-    listed = list_groups(client, deadline_ms)
-    kinds = {it.group: it.type for its in listed.values.values() for it in its}
-    found = survey_groups(client, kinds, deadline_ms, time_lag=sys.argv[2] == "time")
-    rows = sum(len(it.partitions) for it in found.values.values())
-    assert not found.errors and not any(row.error for it in found.values.values() for row in it.partitions)
-    print(len(found.values), "groups,", rows, "rows")
-"""
+
+class Case(NamedTuple):
+    """Groups of one broker, the partitions of each, and the targets of `describe --all` with its table."""
+
+    groups: int
+    partitions: int
+    cpu_target_s: float
+    peak_target_mb: float
+    beside_apache: bool
+
+
+CASES = (Case(1_000, 100, 1.0, 150, beside_apache=True), Case(10_000, 10, 4.0, 150, beside_apache=False))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--groups", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--before", type=Path, metavar="TREE", help="Measure this checkout of kcli, too.")
+    parser.add_argument("--only", type=int, metavar="GROUPS", help="Measure only the case with so many groups.")
     options = parser.parse_args()
+    trees = {"kcli": ROOT} | ({"before": options.before} if options.before else {})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        many_groups(folder, options.groups, options.rounds)
-        one_group(folder, options.rounds)
+        for case in CASES:
+            if options.only in (None, case.groups):
+                many_groups(folder / str(case.groups), case, trees, options.rounds)
+        if options.only is None:
+            one_group(folder, options.rounds)
 
 
-def many_groups(folder: Path, groups: int, rounds: int) -> None:
-    broker = BrokerProcess(folder / "ours")
+def many_groups(folder: Path, case: Case, trees: dict[str, Path], rounds: int) -> None:
+    folder.mkdir()
+    broker = BrokerProcess(folder / "ours", fetch_jars() if case.beside_apache else None)
     broker.start()
     try:
-        fill(broker, groups)
-        at = broker.bootstrap_servers
-        kcli = [sys.executable, "-m", "kcli", "group", "describe", "--all", "-b", at]
-        commands = {
-            "kcli group describe --all": kcli,
-            "  --no-time-lag": [*kcli, "--no-time-lag"],
-            "  --output json": [*kcli, "--output", "json"],
-            "library alone": [sys.executable, "-c", LIBRARY, at, "time"],
-            "  without time lag": [sys.executable, "-c", LIBRARY, at, "no"],
-            "kafka-consumer-groups.sh": apache(broker, "--all-groups"),
-        }
-        measured = run(commands, rounds, folder)
+        fill(broker, case)
+        commands: dict[str, list[str]] = {}
+        for label, tree in trees.items():
+            kcli = ["/usr/bin/env", f"PYTHONPATH={tree}", sys.executable, "-m", "kcli", "group"]
+            at = ["--all", "-b", broker.bootstrap_servers]
+            commands[f"{label} group describe --all"] = [*kcli, "describe", *at]
+            commands[f"{label}   --output json"] = [*kcli, "describe", *at, "--output", "json"]
+            commands[f"{label} group lag --all"] = [*kcli, "lag", *at]
+        outputs: dict[str, set[Offsets]] = {}
+        measured = run(commands, rounds, folder, outputs)
+        if case.beside_apache:
+            tool = {"kafka-consumer-groups.sh": apache(broker, "--all-groups")}
+            measured |= run(tool, 1, folder, outputs, warm=False)
     finally:
         broker.kill()
-    print(f"{groups} groups of {PARTITIONS} partitions on kcli's broker")
+    described = [rows for name, rows in outputs.items() if "describe" in name or "kafka" in name]
+    assert all(rows == described[0] for rows in described), "the outputs differ"
+    assert len(described[0]) == case.groups * case.partitions
+    print(f"{case.groups} groups of {case.partitions} partitions on kcli's broker")
     report(measured)
-    cpu_s = median(measured["kcli group describe --all"], "cpu_s")
-    print(f"  target: {CPU_TARGET_S:.1f} s of CPU, {verdict(cpu_s <= CPU_TARGET_S)}")
+    cpu_s, peak_mb = (median(measured["kcli group describe --all"], what) for what in ("cpu_s", "peak_mb"))
+    print(f"  target: {case.cpu_target_s:.1f} s of CPU, {verdict(cpu_s <= case.cpu_target_s)};", end=" ")
+    print(f"{case.peak_target_mb:.0f} MB, {verdict(peak_mb <= case.peak_target_mb)}")
+
+
+Offsets = tuple[str, ...]
+"""A row of a description as texts: group, topic, partition, committed offset, end offset and lag."""
+
+
+def offsets_in(output: str) -> set[Offsets]:
+    """Return the rows of a table of kcli's or Apache's `describe`, by the headings of its columns."""
+    columns = [("GROUP",), ("TOPIC",), ("PARTITION",), ("COMMITTED", "CURRENT-OFFSET"), ("END", "LOG-END-OFFSET")]
+    places: list[int] = []
+    rows = set()
+    for words in map(str.split, output.splitlines()):
+        if words[:1] == ["GROUP"]:  # Apache's tool repeats the headings for each group
+            places = [words.index(name) for names in [*columns, ("LAG",)] for name in names if name in words]
+        elif len(places) == len(columns) + 1 and len(words) > max(places):
+            rows.add(tuple(words[place] for place in places))
+    return rows
 
 
 def one_group(folder: Path, rounds: int) -> None:
@@ -93,9 +119,11 @@ def one_group(folder: Path, rounds: int) -> None:
                 "kcli group describe": kcli,
                 "kafka-consumer-groups.sh": apache(kafka, "--group", "orders"),
             }
-            measured = run(commands, rounds, folder)
+            outputs: dict[str, set[Offsets]] = {}
+            measured = run(commands, rounds, folder, outputs)
     finally:
         kafka.kill()
+    assert outputs["kcli group describe"] == outputs["kafka-consumer-groups.sh"], outputs
     print("one group of six partitions on Apache's broker")
     report(measured)
     ratio = median(measured["kcli group describe"], "wall_s") / median(measured["kafka-consumer-groups.sh"], "wall_s")
@@ -114,23 +142,23 @@ def apache(kafka: Kafka, *groups: str) -> list[str]:
     ]
 
 
-def fill(kafka: Kafka, groups: int) -> None:
+def fill(kafka: Kafka, case: Case) -> None:
     """Create ten topics for all groups; each group has read its topic to the end, except every tenth partition."""
     producer = kafka.ordered_producer()
-    topics = [kafka.new_topic(PARTITIONS, prefix="bench") for _ in range(min(TOPICS, groups))]
+    topics = [kafka.new_topic(case.partitions, prefix="bench") for _ in range(TOPICS)]
     for topic in topics:
-        for partition in range(PARTITIONS):
+        for partition in range(case.partitions):
             for _ in range(RECORDS):
                 producer.produce(topic, b"x" * 100, partition=partition)
         producer.flush(60)
     with connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers})) as client:
-        for number in range(groups):
+        for number in range(case.groups):
             topic = topics[number % len(topics)]
             offsets = {
                 TopicPartition(topic, partition): OffsetAndMetadata(
                     RECORDS if partition % 10 else number // len(topics) % RECORDS
                 )
-                for partition in range(PARTITIONS)
+                for partition in range(case.partitions)
             }
             deadline_ms = client.clock.now_ms() + 60_000
             assert not any(commit_offsets(client, f"group-{number:05}", offsets, deadline_ms).values())
@@ -156,14 +184,26 @@ def member(kafka: Kafka, group: str, topic: str) -> Iterator[None]:
         consumer.close()
 
 
-def run(commands: dict[str, list[str]], rounds: int, folder: Path) -> dict[str, list[Measured]]:
-    """Run every command in every round; a first round only warms the caches."""
+def run(
+    commands: dict[str, list[str]],
+    rounds: int,
+    folder: Path,
+    outputs: dict[str, set[Offsets]] | None = None,
+    *,
+    warm: bool = True,
+) -> dict[str, list[Measured]]:
+    """Run every command in every round; with `warm` a first round only warms the caches.
+
+    `outputs` gets the rows of each table that the commands print in the first round.
+    """
     measured: dict[str, list[Measured]] = {name: [] for name in commands}
-    for number in range(rounds + 1):
+    for number in range(0 if warm else 1, rounds + 1):
         for name, command in commands.items():
-            found = measure(command, folder / "out", folder)
+            costs = measure(command, folder / "out", folder)
+            if outputs is not None and name not in outputs and "json" not in name:
+                outputs[name] = offsets_in((folder / "out").read_text())
             if number:
-                measured[name].append(found)
+                measured[name].append(costs)
     return measured
 
 

@@ -20,7 +20,6 @@ from pathlib import Path
 from statistics import median
 
 from kcli.client.config import ConsumerConfig
-from kcli.consumer.partition_reader import PartitionReader
 from kcli.protocol.headers import encode_request
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -29,6 +28,7 @@ from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.structs import TopicPartition
 from tests.broker.wire import Wire
 from tests.consumer.header_reader import BatchHeaderReader
+from tests.consumer.partition_reader import PartitionReader
 from tests.real_kafka import KafkaNode, fetch_jars
 
 PER_BATCH = 125

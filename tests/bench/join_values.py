@@ -1,4 +1,4 @@
-"""Methods of joining the values of a fetch response into one buffer of lines, for `kcli.cli.consume.render_text`.
+"""Methods of joining the values of a fetch response into one buffer of lines, for `kcli.cli.consume.text_columns`.
 
     python -m tests.bench.join_values [--records 40000] [--least 90] [--most 110]
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kcli.cli.consume.render_text import join_spans
+from kcli.cli.consume.text_columns import Literal, Spans, join_columns
 
 Join = Callable[[bytes, "np.ndarray", "np.ndarray"], bytes | memoryview]
 
@@ -47,11 +47,11 @@ def mask(buffer: bytes, starts: np.ndarray, lengths: np.ndarray) -> memoryview:
     return copy[np.cumsum(steps[:-1], dtype=np.int8).view(np.bool_)].data
 
 
-def wide_moves(buffer: bytes, starts: np.ndarray, lengths: np.ndarray) -> memoryview:
-    return join_spans(buffer, [(starts, lengths)], [b"", b"\n"])
+def moves_of_elements(buffer: bytes, starts: np.ndarray, lengths: np.ndarray) -> memoryview:
+    return join_columns([Spans(buffer, starts, lengths), Literal(b"\n")], len(starts)).data
 
 
-WAYS: tuple[Join, ...] = (slices, mapped_slices, slices_with_delimiter_in_place, mask, wide_moves)
+WAYS: tuple[Join, ...] = (slices, mapped_slices, slices_with_delimiter_in_place, mask, moves_of_elements)
 
 
 def response(records: int, least: int, most: int) -> tuple[bytes, np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,12 +19,12 @@ class Measured(NamedTuple):
     peak_mb: float
 
 
-def measure(command: list[str], output: Path, folder: Path) -> Measured:
+def measure(command: list[str], output: Path, folder: Path, stdin: Path = Path(os.devnull)) -> Measured:
     """Run the command in `folder` with stdout to `output`; a failing command ends the bench with its output."""
     errors, costs = output.with_suffix(".stderr"), output.with_suffix(".costs")
-    with output.open("wb") as stdout, errors.open("wb") as stderr:
+    with stdin.open("rb") as given, output.open("wb") as stdout, errors.open("wb") as stderr:
         launched = [*LAUNCHER, str(costs), *command]
-        done = subprocess.run(launched, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd=folder)
+        done = subprocess.run(launched, stdin=given, stdout=stdout, stderr=stderr, cwd=folder)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{errors.read_text()[-2000:]}")
     wall, cpu, peak_kib = map(float, costs.read_text().split())

@@ -6,16 +6,20 @@ from importlib import import_module
 from typing import Any
 from uuid import UUID, uuid4
 
+from kcli.broker.cluster_view import ClusterView, LiveBroker
 from kcli.broker.config import BrokerConfig
+from kcli.broker.dynamic_config import DynamicConfig
 from kcli.broker.files import Files
 from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log_manager import LogManager
 from kcli.broker.memory_files import MemoryFiles
-from kcli.broker.partition import Partition
+from kcli.broker.metadata.cluster_values import PartitionState, Registration
+from kcli.broker.partition import Partition, Replication
 from kcli.broker.pending import Pending
 from kcli.broker.producer_ids import ProducerIds
 from kcli.broker.replica_manager import ReplicaManager
+from kcli.broker.replication.isr import Follower
 from kcli.broker.request_context import RequestContext
 from kcli.broker.security.allow_all import AllowAll
 from kcli.broker.timer import Timer
@@ -26,6 +30,22 @@ from kcli.protocol.wire import Request
 from kcli.structs import TopicPartition
 
 DATA = "/data"
+
+
+class OneLeader(ClusterView):
+    """The cluster of a rig: its broker leads all its partitions."""
+
+    def __init__(self, rig: Rig) -> None:
+        super().__init__(rig.config, "rig", DynamicConfig(rig.config, {}))
+        self._rig = rig
+
+    def brokers(self, listener: str, *, with_fenced: bool = False) -> list[LiveBroker]:
+        return [LiveBroker(self.node_id, *self.address(listener))]
+
+    def partition_state(self, tp: TopicPartition) -> PartitionState | None:
+        partition = self._rig.replica_manager.partition(tp)
+        me = (self.node_id,)
+        return None if partition is None else PartitionState(me, me, self.node_id, partition.leader_epoch)
 
 
 class Rig:
@@ -44,6 +64,7 @@ class Rig:
         self.timer = Timer()
         self.log_manager = LogManager(self.data_dir, self.files, self.config, self.clock)
         self.log_manager.open(self._config_of)
+        self.cluster: ClusterView = OneLeader(self)
         self.producer_ids = ProducerIds(self.data_dir, self.files)
         self.replica_manager = ReplicaManager(self.log_manager, self.timer, self.clock, self.config)
         for tp, log in list(self.log_manager.logs.items()):
@@ -66,6 +87,20 @@ class Rig:
 
     def partition(self, topic: str, index: int = 0) -> Partition:
         return self.replica_manager.partitions[TopicPartition(topic, index)]
+
+    def follower(self, topic: str, index: int = 0, *, end: int) -> Partition:
+        """Give a partition an in-sync follower on node 2 that has the records below `end`."""
+        partition = self.partition(topic, index)
+        broker = Registration(2, 1, uuid4(), is_fenced=False)
+        partition.replication = Replication(1, {2: broker}.get, 30_000)
+        partition.state = PartitionState((1, 2), (1, 2), 1, partition.leader_epoch)
+        partition.followers.setdefault(2, Follower(2)).log_end = end
+        return partition
+
+    def without_follower(self, topic: str, index: int = 0) -> None:
+        """Take the follower of a partition away."""
+        partition = self.partition(topic, index)
+        partition.state, partition.followers = None, {}
 
     def send(self, request: Request[Any], version: int, client_id: str | None = "test") -> Answer:
         """Send a request to its handler; request and response are encoded and decoded."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kcli.broker.connection_quotas import ConnectionQuotas
 from kcli.broker.control import Control
 from kcli.broker.request_context import RequestContext
-from kcli.broker.server import Answer, ConnectionQuotas, SocketServer
+from kcli.broker.server import Answer, SocketServer
 from kcli.broker.timer import Timer
 from kcli.clock import ManualClock
 from kcli.network.listener import bind_socket

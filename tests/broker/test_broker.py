@@ -89,7 +89,7 @@ def test_call_times_out_when_the_loop_is_blocked(serve: Callable[..., Served]) -
     served = serve()
     served.broker.call(lambda: None)
     held = threading.Event()
-    served.broker._calls.append(lambda: held.wait(10) and None)  # type: ignore[arg-type,return-value]
+    served.broker._calls.add(lambda: held.wait(10) and None)  # type: ignore[arg-type,return-value]
     served.broker.wakeup()
     with pytest.raises(KcliError, match="did not run the call"):
         served.broker.call(lambda: None, timeout_s=0.1)
@@ -230,17 +230,17 @@ def _accepted(broker: Broker) -> int:
 
 def test_settings_without_effect_are_logged_at_start_and_when_they_are_set(serve: Callable[..., Served]) -> None:
     logged: list[str] = []
-    broker = serve(logged, num_io_threads="4", num_partitions="2", process_roles="broker").broker
-    assert logged == ["num.io.threads, process.roles have no effect in this broker"]
+    broker = serve(logged, num_io_threads="4", num_partitions="2", broker_session_timeout_ms="1").broker
+    assert logged == ["num.io.threads, broker.session.timeout.ms have no effect in this broker"]
     broker.call(lambda: broker.cluster.create_topic("t", 1, 1, {"preallocate": "true", "segment.bytes": "2000000"}))
     broker.call(lambda: broker.cluster.set_topic_configs("t", {"preallocate": "true", "compression.lz4.level": "3"}))
-    broker.call(lambda: broker.cluster.set_broker_configs("", {"min.insync.replicas": "2", "log.retention.ms": "9"}))
+    broker.call(lambda: broker.cluster.set_broker_configs("", {"min.insync.replicas": "1", "log.preallocate": "true"}))
     with Wire(broker.address) as wire:
         wire.ask(fetch("t"), 11)
     assert logged[1:] == [
         "topic t: preallocate has no effect in this broker",
         "topic t: compression.lz4.level has no effect in this broker",
-        "min.insync.replicas has no effect in this broker",
+        "log.preallocate has no effect in this broker",
     ]
 
 

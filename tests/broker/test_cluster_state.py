@@ -17,7 +17,7 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
 from kcli.structs import TopicPartition
 from tests.broker.log.logs import batch
-from tests.broker.node import DATA, Node
+from tests.broker.single_broker import DATA, Node
 
 STORE = f"{DATA}/kcli-topics.json"
 WALL = 1_500_000_000_000
@@ -58,12 +58,40 @@ def test_runtime_changes_survive_a_restart() -> None:
     node.cluster.create_partitions("orders", 4)
     node.cluster.set_topic_configs("orders", {"cleanup.policy": "compact"})
     node.cluster.set_broker_configs("1", {"log.retention.ms": "7000"})
+    node.cluster.set_resource_configs(32, "readers", {"consumer.session.timeout.ms": "46000"})
+    node.cluster.set_resource_configs(32, "others", {"consumer.session.timeout.ms": "46000"})
+    node.cluster.set_resource_configs(32, "others", {})
 
     node.restart()
 
     assert node.cluster.topics["orders"].partitions == 4
     assert node.log("orders", 3).config.is_compacted
     assert node.log("orders", 3).config.retention_ms == 7000
+    assert node.cluster.resource_configs(32) == {"readers": {"consumer.session.timeout.ms": "46000"}}
+
+
+def test_new_directory_finalizes_the_levels_that_the_broker_serves() -> None:
+    cluster = Node().cluster
+    assert cluster.features == {
+        "metadata.version": 30,
+        "kraft.version": 1,
+        "eligible.leader.replicas.version": 1,
+        "transaction.version": 2,
+        "group.version": 1,
+    }
+    supported = cluster.supported_features
+    assert all(supported[name][0] <= level <= supported[name][1] for name, level in cluster.features.items())
+
+
+def test_directory_without_features_gets_those_of_a_new_one() -> None:
+    node = Node()
+    document = json.loads(bytes(node.files.data(STORE)))
+    del document["features"], document["features_epoch"]
+    node.files.write_atomically(STORE, json.dumps(document).encode())
+
+    node.restart()
+
+    assert node.cluster.features["transaction.version"] == 2
 
 
 def test_deleted_topic_frees_its_name() -> None:
@@ -257,6 +285,54 @@ def test_change_that_cannot_be_saved_is_undone(change: Callable[[Any], Any]) -> 
     assert len(node.replica_manager.partitions) == 2
 
 
+def test_topics_created_together_are_saved_with_one_write() -> None:
+    node = Node()
+    node.files.faults.append(Fault("write_atomically", "kcli-topics.json", skip=1))  # only the first write succeeds
+
+    with node.cluster.creating_together() as failures:
+        for number in range(20):
+            node.cluster.create_topic(f"orders-{number}", 2)
+
+    assert failures == {}
+    node.files.faults.clear()
+    node.restart(clean=False)
+    assert len(node.cluster.topics) == 20
+    assert len(node.replica_manager.partitions) == 40
+
+
+def test_topics_created_together_that_cannot_be_saved_are_all_undone() -> None:
+    node = Node()
+    node.cluster.create_topic("orders")
+    node.files.faults.append(Fault("write_atomically", "kcli-topics.json", errno.ENOSPC))
+
+    with node.cluster.creating_together() as failures:
+        node.cluster.create_topic("invoices", 2)
+        node.cluster.create_topic("refunds", 2)
+
+    assert {name: error.code for name, error in failures.items()} == dict.fromkeys(
+        ("invoices", "refunds"), ErrorCode.KAFKA_STORAGE_ERROR
+    )
+    assert list(node.cluster.topics) == ["orders"]
+    node.restart(clean=False)
+    assert list(node.cluster.topics) == ["orders"]
+    assert len(node.directories()) == 1
+
+
+def test_only_the_topic_whose_directories_cannot_be_created_is_undone() -> None:
+    node = Node()
+    node.files.faults.append(Fault("make_dir", "refunds-1", errno.ENOSPC))
+
+    with node.cluster.creating_together() as failures:
+        for name in ("orders", "refunds", "invoices"):
+            node.cluster.create_topic(name, 2)
+
+    assert list(failures) == ["refunds"]
+    assert list(node.cluster.topics) == ["orders", "invoices"]
+    node.restart(clean=False)
+    assert list(node.cluster.topics) == ["orders", "invoices"]
+    assert len(node.directories()) == 4
+
+
 def test_topic_survives_a_failed_deletion() -> None:
     node = Node()
     topic = node.cluster.create_topic("orders")
@@ -340,6 +416,23 @@ def test_interrupted_creation_leaves_a_complete_topic_or_none(power_loss: bool) 
         assert {log.topic_id for log in node.log_manager.logs.values()} == {
             topic.topic_id for topic in node.cluster.topics.values()
         }
+
+
+def create_two(cluster: Any) -> None:
+    with cluster.creating_together():
+        cluster.create_topic("orders", 3)
+        cluster.create_topic("invoices", 2)
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_interrupted_creation_of_topics_together_leaves_all_of_them_or_none(power_loss: bool) -> None:
+    nodes = killed_at_every_change(lambda _: None, create_two, power_loss)
+
+    outcomes = [len(node.replica_manager.partitions) for node in nodes]
+
+    assert set(outcomes) == {0, 5}
+    assert outcomes == sorted(outcomes)
+    assert all(len(node.directories()) == len(node.replica_manager.partitions) for node in nodes)
 
 
 @pytest.mark.parametrize("power_loss", [False, True])
@@ -481,6 +574,7 @@ def test_directory_with_a_different_topic_id_is_refused() -> None:
         lambda text: text.replace(b'"partitions": 1', b'"partitions": 0'),
         lambda text: text.replace(b'"version": 1', b'"version": 2'),
         lambda text: text.replace(b'"topics"', b'"tropics"'),
+        lambda text: text.replace(b'"transaction.version": 2', b'"transaction.version": "2"'),
         lambda text: text.replace(b'"id"', b'"ID"'),
         lambda text: b"[]",
         lambda text: b"\xff\xfe",

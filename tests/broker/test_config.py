@@ -45,14 +45,18 @@ OTHER_DEFAULTS = {
 OF_THE_CONFIG = {
     "advertised.listeners",
     "controller.listener.names",
+    "controller.quorum.bootstrap.servers",
+    "controller.quorum.voters",
+    "inter.broker.listener.name",
     "listener.security.protocol.map",
     "listeners",
     "log.dir",
     "log.dirs",
+    "process.roles",
+    "security.inter.broker.protocol",
 }
 # Read because clients see them in the settings of topics, but without an effect on a single replica.
 ONLY_SHOWN = {
-    "min.insync.replicas",
     "share.coordinator.state.topic.min.isr",
     "transaction.state.log.min.isr",
 }
@@ -164,9 +168,10 @@ def test_advertised_listener_may_differ() -> None:
 
 
 def test_settings_without_effect_are_reported_in_one_sentence() -> None:
-    config = BrokerConfig.from_properties({"num.io.threads": 4, "num.partitions": 2, "process.roles": "broker"})
-    sentence = without_effect(config.given, BROKER_OPTIONS)
-    assert sentence == "num.io.threads, process.roles have no effect in this broker"
+    config = BrokerConfig.from_properties({"num.io.threads": 4, "num.partitions": 2, "broker.session.timeout.ms": 1})
+    sentence = without_effect(config.given, BROKER_OPTIONS, is_node=False)
+    assert sentence == "num.io.threads, broker.session.timeout.ms have no effect in this broker"
+    assert without_effect(config.given, BROKER_OPTIONS) == "num.io.threads has no effect in this broker"
     assert without_effect(["num.partitions"], BROKER_OPTIONS) is None
     assert without_effect(["preallocate"], TOPIC_OPTIONS) == "preallocate has no effect in this broker"
 
@@ -188,14 +193,15 @@ def test_every_setting_is_read_or_reported_as_without_effect() -> None:
     unread = {name for name in BROKER_OPTIONS if name.replace(".", "_") not in read} - defaults_of_topics
     ignored = {name for name, option in BROKER_OPTIONS.items() if option.ignored}
     of_listeners = set(LISTENER_SETTINGS)  # read in the settings of a listener, by kcli.security
-    assert unread - OF_THE_CONFIG - of_listeners == ignored - ONLY_SHOWN
+    of_groups = {name for name in BROKER_OPTIONS if name.startswith("group.consumer.")}  # by name, in group_configs
+    assert unread - OF_THE_CONFIG - of_listeners - of_groups == ignored - ONLY_SHOWN
 
 
 def test_every_topic_setting_is_read_by_a_log_or_reported_as_without_effect() -> None:
     read = attributes_read(BROKER, without="log_config.py")
     in_logs = {field.replace("_", ".") for field in LogConfig._fields if field in read}
     assert len(in_logs) == len(LogConfig._fields)
-    ignored = {name for name, option in TOPIC_OPTIONS.items() if option.ignored}
+    ignored = {name for name, option in TOPIC_OPTIONS.items() if option.ignored or option.of_nodes}
     assert in_logs | ignored | {"internal.segment.bytes"} == set(TOPIC_OPTIONS)
     assert not in_logs & ignored
 
@@ -250,3 +256,45 @@ def kafkas_default(setting: DescribeConfigsResourceResult) -> str | None:
         if synonym.name == setting.name and synonym.source == DEFAULT:
             return synonym.value
     return None
+
+
+NODE = {"process.roles": "broker", "controller.quorum.bootstrap.servers": "a:1,[::1]:2"}
+
+
+def test_the_controllers_of_a_node_are_bootstrap_servers_or_voters() -> None:
+    assert BrokerConfig.from_properties(NODE).controllers == (("a", 1), ("::1", 2))
+    voters = BrokerConfig.from_properties({"process.roles": "broker", "controller.quorum.voters": "7@c:3"})
+    assert voters.is_node
+    assert voters.controllers == (("c", 3),)
+    assert not BrokerConfig.from_properties({"process.roles": "controller,broker"}).is_node
+
+
+def test_the_listener_between_brokers_is_named_or_the_first_one_with_the_protocol() -> None:
+    listeners = {"listeners": "OUT://:1,IN://:2", "listener.security.protocol.map": "OUT:PLAINTEXT,IN:PLAINTEXT"}
+    assert BrokerConfig.from_properties({**NODE, **listeners}).inter_broker_endpoint.name == "OUT"
+    named = BrokerConfig.from_properties({**NODE, **listeners, "inter.broker.listener.name": "IN"})
+    assert named.inter_broker_endpoint.name == "IN"
+
+
+@pytest.mark.parametrize(
+    ("properties", "error"),
+    [
+        (
+            {"controller.quorum.bootstrap.servers": ""},
+            "process.roles=broker needs a controller; set controller.quorum.bootstrap.servers to its HOST:PORT",
+        ),
+        (
+            {"controller.quorum.bootstrap.servers": "a:b"},
+            "controller.quorum.bootstrap.servers: 'a:b' is not valid; use HOST:PORT",
+        ),
+        ({"inter.broker.listener.name": "X"}, "inter.broker.listener.name: listeners has no X"),
+        (
+            {"security.inter.broker.protocol": "SSL"},
+            "security.inter.broker.protocol SSL: no listener has this protocol",
+        ),
+    ],
+)
+def test_a_node_with_settings_that_do_not_fit(properties: dict[str, str], error: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        BrokerConfig.from_properties({**NODE, **properties})
+    assert str(raised.value) == error

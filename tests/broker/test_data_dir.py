@@ -69,6 +69,13 @@ def test_directory_that_lost_its_identity_is_refused(tmp_path: Path, text: str) 
         open_dir(tmp_path)
 
 
+@pytest.mark.parametrize("text", ["", "ARgijS1cRsCP2hp1SC3qH", "not an id"])
+def test_directory_id_that_is_not_valid_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "meta.properties").write_text(f"version=1\nnode.id=1\ncluster.id=c\ndirectory.id={text}\n")
+    with pytest.raises(ConfigError, match=f"meta.properties: directory.id '{text}' is not valid"):
+        open_dir(tmp_path)
+
+
 def test_lock_excludes_a_second_broker_in_this_process(tmp_path: Path) -> None:
     first = open_dir(tmp_path)
     with pytest.raises(ConfigError, match="another broker uses"):

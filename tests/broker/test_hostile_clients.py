@@ -13,10 +13,19 @@ from pathlib import Path
 import pytest
 
 from kcli.broker.handlers.api_table import HANDLERS
+from kcli.error_codes import ErrorCode
 from kcli.protocol.headers import encode_request
+from kcli.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
+from kcli.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kcli.protocol.messages.describe_groups import DescribeGroupsRequest
 from kcli.protocol.messages.metadata import MetadataRequest
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcli.protocol.primitives import MAX_STRING_BYTES
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.record import NewRecord
 from kcli.protocol.registry import api_name, request_type
@@ -142,6 +151,21 @@ def test_corrupt_bodies_cause_no_exception_in_a_handler(broker: OwnBroker) -> No
     log = broker.log_file.read_text()
     assert "failed" not in log
     assert "Traceback" not in log
+
+
+def test_errors_about_names_as_long_as_a_string_may_be_are_answered(broker: OwnBroker) -> None:
+    """The text of the error, which contains the name, would be too long for a string."""
+    name = "n" * MAX_STRING_BYTES
+    with Wire(broker.bootstrap_servers) as wire:
+        described = wire.ask(ConsumerGroupDescribeRequest(group_ids=[name]), 1)
+        assert described.groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert described.groups[0].error_message.startswith("Group nnn")
+        classic = wire.ask(DescribeGroupsRequest(groups=[name]), 6)
+        assert classic.groups[0].error_message.startswith("Group nnn")
+        moved = ReassignableTopic(name=name, partitions=[ReassignablePartition(partition_index=0, replicas=[1])])
+        (row,) = wire.ask(AlterPartitionReassignmentsRequest(topics=[moved]), 0).responses[0].partitions
+        assert row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "cannot be encoded" not in broker.log_file.read_text()
 
 
 def tampered(key: int, version: int, topic: str, chance: random.Random) -> bytes:

@@ -142,8 +142,10 @@ def event(rig: Rig, consumer: Consumer, kind: str, topic: str) -> None:
         manager.delete_partition(tp)
     elif kind == "another leader":
         partition.is_leader = False
+    elif kind == "produce":
+        produce(rig, topic)
     else:
-        produce(rig, topic) if kind == "produce" else manager.delete_records(tp, -1)
+        manager.delete_records({tp: -1}, timeout_ms=0, now_ms=0)
 
 
 KINDS = ("produce", "delete records", "delete topic", "another leader", "lost session", "another user of the session")
@@ -193,6 +195,14 @@ def test_repeated_request_waits_again_without_being_decoded(version: int, in_ses
         rig.wait(WAIT_MS + 20)
     assert consumer.resumed == 5
     assert rig.replica_manager.fetches.delayed == rig.replica_manager.fetches.watched == len(rig.timer) == 0
+
+
+def test_request_after_a_new_leader_epoch_is_decoded() -> None:
+    """The client may have sent the old one, which is refused then."""
+    rig, consumer = quiet_consumer()
+    rig.replica_manager.partitions[TopicPartition("orders", 0)].leader_epoch += 1
+    consumer.fetch()
+    assert consumer.resumed == 0
 
 
 def test_resumed_fetch_is_answered_when_a_record_is_appended() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,10 @@ import pytest
 
 from kcli.broker.config import BrokerConfig
 from kcli.broker.files import DiskFiles
-from kcli.broker.log.checkpoint_files import RECOVERY_POINTS, read_offsets
+from kcli.broker.log.checkpoint_files import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
 from kcli.broker.log.log import Log
 from kcli.broker.log.log_config import LogConfig
-from kcli.broker.log_manager import LogManager
+from kcli.broker.log_manager import CLEANER_CHECKPOINT, LogManager
 from kcli.clock import ManualClock
 from kcli.errors import ConfigError
 from kcli.protocol.records.builder import NewRecord, build_batch
@@ -85,6 +86,31 @@ def test_clean_shutdown_flushes_everything_and_writes_the_marker(
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
     assert produce(log, clock, 3, producer_id=9, producer_epoch=0, base_sequence=0) == 0  # a repeated batch
     assert produce(log, clock, 1, producer_id=9, producer_epoch=0, base_sequence=3) == 3
+
+
+@pytest.mark.parametrize(("damage", "epoch"), [("none", 7), ("tail", -1), ("directory", -1)])
+def test_a_broker_whose_flushed_records_are_gone_was_not_left_clean(
+    start: Start, tmp_path: Path, clock: ManualClock, damage: str, epoch: int
+) -> None:
+    manager = start()
+    produce(manager.create(TP, ID, PLAIN), clock, 3)
+    manager.close(clean=True, broker_epoch=7)
+    if damage == "tail":
+        os.truncate(tmp_path / str(TP) / f"{0:020d}.log", 100)
+    elif damage == "directory":
+        shutil.rmtree(tmp_path / str(TP))
+    assert start().clean_epoch == epoch
+
+
+def test_high_watermarks_are_stored_after_one_interval(start: Start, tmp_path: Path, clock: ManualClock) -> None:
+    """The other checkpoints have an initial delay of 30 s. Without this one, a killed replica knows no watermark."""
+    manager = start()
+    produce(manager.create(TP, ID, PLAIN), clock, 3)
+    clock.advance(5000)
+    manager.tick(clock.now_ms(), clock.wall_ms())
+    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\norders 0 3\n"
+    manager.close(clean=False)
+    assert start().logs[TP].high_watermark == 3
 
 
 def test_crash_recovery_keeps_whole_batches_and_reports_torn_ones(
@@ -404,6 +430,35 @@ def test_partition_whose_deletion_failed_is_empty_when_it_is_created_again(start
     assert TP not in manager.logs
     files.broken = False
     assert manager.create(TP, ID, PLAIN).log_end_offset == 0
+
+
+def test_truncation_lowers_the_checkpoints_before_the_log_grows_again(
+    start: Start, tmp_path: Path, clock: ManualClock
+) -> None:
+    manager = start()
+    log = manager.create(TP, ID, PLAIN)
+    for _ in range(10):
+        produce(log, clock)
+    log.delete_records(3)
+    log.flush()
+    manager.close()
+    manager = start()
+    manager.cleaner.cleaned_up_to[TP] = 9
+    assert manager.truncate(TP, 6)
+    assert not manager.truncate(TP, 6)
+    manager.checkpoint_truncations()
+    assert read_offsets(DiskFiles(), str(tmp_path / RECOVERY_POINTS)) == {TP: 6}
+    assert read_offsets(DiskFiles(), str(tmp_path / LOG_START_OFFSETS)) == {TP: 3}
+    assert read_offsets(DiskFiles(), str(tmp_path / HIGH_WATERMARKS)) == {TP: 6}
+    assert read_offsets(DiskFiles(), str(tmp_path / CLEANER_CHECKPOINT)) == {TP: 6}
+    manager.restart(TP, 2)  # below the old log start offset
+    manager.checkpoint_truncations()
+    log = manager.logs[TP]
+    produce(log, clock)
+    manager.close(clean=False)
+    log = start().logs[TP]
+    assert (log.log_start_offset, log.log_end_offset) == (2, 3)
+    assert read_offsets(DiskFiles(), str(tmp_path / CLEANER_CHECKPOINT)) == {}
 
 
 def test_directory_that_was_copied_here_is_kept(start: Start, tmp_path: Path, clock: ManualClock) -> None:

@@ -66,9 +66,7 @@ def test_full_disk_is_coordinator_not_available(rig: Rig, monkeypatch: pytest.Mo
     assert ask(rig) == (15, -1, -1)
 
 
-def test_transactional_and_inconsistent_requests_are_refused(rig: Rig) -> None:
-    assert ask(rig, transactional_id="") == (42, -1, -1)
-    assert ask(rig, transactional_id="tx") == (53, -1, -1), "fatal for every client"
+def test_inconsistent_requests_are_refused(rig: Rig) -> None:
     assert ask(rig, producer_id=5, producer_epoch=-1) == (42, -1, -1)
     assert ask(rig, producer_id=-1, producer_epoch=5) == (42, -1, -1)
     assert ask(rig, producer_id=5, producer_epoch=0)[0] == 0, "idempotent producers get a new id"

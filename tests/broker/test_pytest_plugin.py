@@ -48,7 +48,7 @@ def test_the_entry_point_names_the_plugin() -> None:
 
 
 def test_the_example_of_the_guide_works(passes: Passes) -> None:
-    examples = re.findall(r"```python\n((?:(?!```).)*?kafka_broker.*?)```", GUIDE.read_text(), re.DOTALL)
+    examples = re.findall(r"```python\n((?:(?!```).)*?kafka_(?:broker|cluster).*?)```", GUIDE.read_text(), re.DOTALL)
     passes("\n".join(examples), len(examples))
 
 

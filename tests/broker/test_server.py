@@ -9,7 +9,8 @@ import pytest
 from kcli.broker.control import DROP, SILENCE, Delay, api_key
 from kcli.broker.handlers import api_table
 from kcli.broker.pending import Pending
-from kcli.broker.request_context import CloseConnection
+from kcli.broker.request_context import CloseConnection, RequestContext
+from kcli.broker.server import Answer
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.headers import decode_response
@@ -59,6 +60,51 @@ def test_pending_answer_blocks_only_its_own_connection() -> None:
         pending.complete(HeartbeatResponse(error_code=27))
         rig.poll()
         assert [answer(patient).error_code, answer(patient).error_code] == [27, 0]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_throttled_client_is_answered_and_read_again_after_its_time(waits: bool) -> None:
+    """KIP-219. The other connections go on."""
+    with server_rig() as rig:
+        pending: Pending[HeartbeatResponse] = Pending()
+
+        def throttle(request: HeartbeatRequest, context: RequestContext) -> Answer:
+            if request.group_id == "slow":
+                if not waits:
+                    rig.server.throttle(context.connection_id, 100)
+                    return HeartbeatResponse(throttle_time_ms=100)
+                pending.on_done(lambda _: rig.server.throttle(context.connection_id, 100))
+                return pending
+            return HeartbeatResponse()
+
+        rig.handle = throttle
+        slow, other = rig.connect(), rig.connect()
+        slow.request(HeartbeatRequest(group_id="slow"), 4)
+        rig.poll()
+        if waits:
+            pending.complete(HeartbeatResponse(throttle_time_ms=100))
+            rig.poll()
+        assert answer(slow).throttle_time_ms == 100
+        slow.request(HeartbeatRequest(group_id="next"), 4)
+        assert ask(rig, other).error_code == 0
+        assert [request.group_id for request, _ in rig.handled] == ["slow", "g"]
+        rig.advance(100)
+        assert answer(slow).error_code == 0
+
+
+def test_throttled_client_may_disconnect() -> None:
+    with server_rig() as rig:
+        wire = rig.connect()
+        assert ask(rig, wire).error_code == 0
+        id = rig.handled[0][1].connection_id
+        rig.server.throttle(id, 100)
+        rig.server.throttle(id, 200)
+        wire.sock.close()
+        rig.selector.close(id)
+        rig.server._release_quota(id)
+        rig.advance(300)
+        rig.server.throttle(id, 100)
+        assert (len(rig.timer), rig.logged) == (0, [])
 
 
 def test_answer_for_a_disconnected_client_is_dropped() -> None:

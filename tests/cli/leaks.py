@@ -29,6 +29,9 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("topic", "describe"): "orders --configs",
     ("topic", "create"): "new",
     ("topic", "delete"): "doomed --yes",
+    ("topic", "alter"): "orders --config retention.ms=99999999 --execute",
+    ("topic", "undo"): "--last --execute",
+    ("topic", "truncate"): "doomed --before end --execute",
     ("consume", "topic"): "orders -o start -e",
     ("produce",): "orders",
     ("group", "list"): "",
@@ -39,6 +42,10 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("group", "wait"): "billing --until empty",
     ("group", "delete"): "doomed --execute",
     ("group", "remove-members"): "billing --all --execute",
+    ("transaction", "list"): "",
+    ("transaction", "describe"): "payments",
+    ("transaction", "hanging"): "orders",
+    ("transaction", "abort"): "payments --execute",
     ("offsets", "show"): "billing",
     ("offsets", "export"): "billing",
     ("offsets", "reset"): "billing --topic orders --to-earliest --execute",
@@ -50,6 +57,12 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("assignor", "diff"): "billing",
     ("cluster", "describe"): "",
     ("cluster", "api-versions"): "",
+    ("cluster", "check"): "",
+    ("schema", "list"): "",
+    ("schema", "show"): "orders-value",
+    ("schema", "versions"): "orders-value",
+    ("schema", "diff"): "orders-value",
+    ("schema", "check"): "orders-value --schema-file /dev/null --type avro",
     ("profile", "show"): "",
     ("profile", "check"): "",
     **{("spark", name): "orders --to out" for name in ("export",)},
@@ -59,11 +72,20 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("spark", "lag-history"): "--groups billing",
     ("spark", "group-offsets"): "--groups billing",
     ("spark", "sql"): "SELECT_1",
+    ("spark", "load"): "out --topic orders",
     ("spark", "doctor"): "",
 }
 WITH_FILE_ONLY = {("compat", "consumer-groups"): "--list"}
-WITHOUT_CLUSTER = {("demo",), ("profile", "list"), ("profile", "use"), ("broker", "run")}
-assert ARGUMENTS.keys() | WITH_FILE_ONLY.keys() | WITHOUT_CLUSTER == COMMANDS.keys()
+WITHOUT_CLUSTER = {
+    *(("demo",), ("completion",), ("help",), ("profile", "list"), ("profile", "use"), ("broker", "run")),
+    *(("spark", "archive"), ("spark", "compact")),
+}
+SERVING = {("group", "metrics")}  # without end
+assert ARGUMENTS.keys() | WITH_FILE_ONLY.keys() | WITHOUT_CLUSTER | SERVING == COMMANDS.keys()
+
+
+# For the faults after which no broker answers: every command waits for as long as it may.
+SILENT = ("--timeout", "0.1")
 
 
 class Fault(NamedTuple):
@@ -136,8 +158,10 @@ FAULTS: dict[str, Callable[[Scene], Fault]] = {
     "a file with a password for a number": lambda s: Fault("SASL", (*PLAIN, f"retry.backoff.ms={MARK}")),
     "a file with a bad escape": lambda s: Fault("SASL", (*PLAIN, f"sasl.password=\\uZZZZ{MARK}")),
     "a file with a line that is no property": lambda s: Fault("SASL", (f"={MARK}", MARK, *PLAIN)),
-    "a login without protocol": lambda s: Fault("SASL", PLAIN[1:]),
-    "librdkafka's names, misspelled": lambda s: Fault("SASL", ("sasl.username=admin", f"sasl.passsword={MARK}")),
+    "a login without protocol": lambda s: Fault("SASL", PLAIN[1:], words=SILENT),
+    "librdkafka's names, misspelled": lambda s: Fault(
+        "SASL", ("sasl.username=admin", f"sasl.passsword={MARK}"), SILENT
+    ),
     "no terminal for a prompt": lambda s: Fault("SASL", (*PLAIN[:2],), words=("-X", "sasl.password=prompt")),
     # JAAS
     "JAAS without semicolon": lambda s: Fault("SASL", _jaas(ENTRY)),
@@ -233,7 +257,7 @@ FAULTS: dict[str, Callable[[Scene], Fault]] = {
         "SASL", profile=f'[profile.p]\nproperties = {{ "retry.backoff.ms" = "{MARK}" }}\n'
     ),
     "a profile with a wrong type": lambda s: Fault(
-        "SASL", profile=f'[profile.p]\nproperties = {{ "sasl.password" = ["{MARK}"] }}\n'
+        "SASL", words=SILENT, profile=f'[profile.p]\nproperties = {{ "sasl.password" = ["{MARK}"] }}\n'
     ),
     "a profile with a wrong password": lambda s: Fault(
         "SASL",
@@ -272,8 +296,8 @@ FAULTS: dict[str, Callable[[Scene], Fault]] = {
         "SASLS", _over_tls(PLAIN, f"ssl.truststore.location={s.stores.authority('other_ca')}")
     ),
     "an expired certificate": lambda s: Fault("EXPIRED", _over_tls(PLAIN, s.trust)),
-    "no host of that name": lambda s: Fault("", PLAIN, words=("-b", "no-such-host.invalid:9092", "--timeout", "0.2")),
-    "no listener on that port": lambda s: Fault("", PLAIN, words=("-b", "127.0.0.1:1", "--timeout", "0.2")),
+    "no host of that name": lambda s: Fault("", PLAIN, words=("-b", "no-such-host.invalid:9092", *SILENT)),
+    "no listener on that port": lambda s: Fault("", PLAIN, words=("-b", "127.0.0.1:1", *SILENT)),
     # OAuth
     "OAUTHBEARER: a provider that repeats the secret": lambda s: Fault(
         "OAUTHJ",

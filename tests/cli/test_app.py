@@ -13,10 +13,18 @@ from kcli.cli import app, command_table, exit_status, parser
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Option, build_tree
-from kcli.errors import BrokerError, ConfigError, DisconnectedError, TimeoutExpired
+from kcli.errors import BrokerError, ConfigError, DisconnectedError, OutcomeUnknown, TimeoutExpired, WakeupError
 from tests.cli.fake import FakeEnvironment, Result, run_kcli
 
-WITHOUT_COMMON_OPTIONS = {("broker", "run"), ("demo",), ("profile", "list"), ("profile", "use")}
+WITHOUT_COMMON_OPTIONS = {
+    ("broker", "run"),
+    ("demo",),
+    ("help",),
+    ("profile", "list"),
+    ("profile", "use"),
+    ("spark", "archive"),
+    ("completion",),
+}
 
 
 @pytest.fixture
@@ -61,7 +69,7 @@ def test_the_first_words_name_a_command(line: str, words: str, path: tuple[str, 
         ("tpic list", "did you mean 'kcli topic'?"),
         ("topic lst", "did you mean 'kcli topic list'?"),
         ("prodcue x", "did you mean 'kcli produce'?"),
-        ("zzz", "use one of topic, consume, group, offsets, assignor, compat, cluster, profile, broker, "),
+        ("zzz", "use one of topic, consume, group, transaction, offsets, assignor, compat, cluster, schema, profile, "),
     ],
 )
 def test_a_mistyped_command_gets_one_line_and_a_suggestion(line: str, suggestion: str) -> None:
@@ -227,6 +235,22 @@ def test_a_traceback_is_shown_only_when_asked_for(run_body: Callable[..., Result
 
 def test_an_interrupt_prints_nothing_and_returns_130(run_body: Callable[..., Result]) -> None:
     assert run_body(failing(KeyboardInterrupt())) == (130, b"", "")
+
+
+def test_an_error_that_an_interrupt_has_caused_prints_nothing_and_returns_130(run_body: Callable[..., Result]) -> None:
+    wrapped = RuntimeError("Error calling __set_name__ on 'x'")  # as Python 3.11 wraps one while it makes an enum
+    wrapped.__cause__ = KeyboardInterrupt()
+    assert run_body(failing(wrapped)) == (130, b"", "")
+    hiding = KeyError("not registered")  # `raise ... from None` while an interrupt is handled
+    hiding.__context__, hiding.__suppress_context__ = KeyboardInterrupt(), True
+    assert run_body(failing(hiding)) == (130, b"", "")
+    assert run_body(failing(WakeupError("woken"))) == (130, b"", "")
+
+
+def test_an_interrupt_does_not_hide_an_unknown_outcome(run_body: Callable[..., Result]) -> None:
+    unknown = OutcomeUnknown("the answer was lost")
+    unknown.__context__ = KeyboardInterrupt()
+    assert run_body(failing(unknown)).err == "kcli: the answer was lost\n"
 
 
 def test_a_closed_pipe_is_a_quiet_success(run_body: Callable[..., Result]) -> None:

@@ -160,6 +160,34 @@ ERRORS = [
     # consume
     ("consume orders --invert -e", 2, "kcli: --invert requires --grep, --key or --header"),
     ("consume orders --group a -p 1", 2, "kcli: -p cannot be combined with --group: the group assigns the partitions"),
+    (
+        "consume orders --group a --merge",
+        2,
+        "kcli: --merge cannot be combined with --group: a member reads only its assigned partitions",
+    ),
+    ("consume --topics 'zz.*' -e", 3, "kcli: --topics: no topic matches 'zz.*'"),
+    ("consume orders --topics 'o.*' -e", 2, "kcli: --topics cannot be combined with topic orders"),
+    ("consume --topics 'o.*' -p 1 -e", 2, "kcli: --topics cannot be combined with -p"),
+    (
+        "consume --topics '(' -e",
+        2,
+        "kcli: --topics: '(' is not a valid regular expression: missing ), unterminated subpattern at position 0",
+    ),
+    (
+        "consume topic -e",
+        2,
+        "kcli: the topic is missing; use TOPIC or --topics REGEX (see kcli consume topic --help)",
+    ),
+    (
+        "consume orders --checkpoint f --output json -e",
+        2,
+        "kcli: --checkpoint cannot be combined with --output json: its document ends with the read; use --output jsonl",
+    ),
+    (
+        "consume orders --checkpoint f --group a",
+        2,
+        "kcli: --checkpoint cannot be combined with --group: a member goes on at the committed offsets",
+    ),
     ("consume gone1 gone2 -e", 3, "kcli: UNKNOWN_TOPIC_OR_PARTITION: there is no topic gone1; there is no topic gone2"),
     ("consume ordres -e", 3, "kcli: UNKNOWN_TOPIC_OR_PARTITION: there is no topic ordres (did you mean orders?)"),
     ("consume orders:7 -e", 3, "kcli: UNKNOWN_TOPIC_OR_PARTITION: topic orders has partitions 0 to 2, not 7"),
@@ -192,12 +220,40 @@ ERRORS = [
         "kcli: --max-messages: 0 is out of range; use at least 1 (see kcli consume topic --help)",
     ),
     (
+        "consume orders -f %{value.id}",
+        2,
+        "kcli: -f: a part or the error of a value requires a decoder, such as -s value=json",
+    ),
+    (
+        "consume orders -s value=avro",
+        2,
+        "kcli: value: avro needs a schema: use --schema-registry URL, or --schema-file FILE",
+    ),
+    (
+        "consume orders -s value=json --columns id --output csv",
+        2,
+        "kcli: --columns: 'id' is not a valid column; use time, value, value:hex, value:base64, key, key:hex, "
+        "key:base64, value:error, key:error, headers, topic, partition, offset, timestamp, value.PATH, "
+        "key.PATH or headers.NAME",
+    ),
+    (
+        "consume orders -s value=json --columns offset --output jsonl",
+        2,
+        "kcli: --columns requires --output table, csv or tsv",
+    ),
+    (
+        "produce orders -s value=json --schema-id 3",
+        2,
+        "kcli: --schema-id for the value requires a format with a schema, such as -s value=avro",
+    ),
+    ("produce orders --register", 2, "kcli: --register requires --schema-file, the schema to register"),
+    (
         "consume orders -f %y",
         2,
         (
             "kcli: -f: '%y' is not a valid verb; use %s %S %R %k %K %h %t %p %o %T %% %{time} %{value} "
-            "%{value:hex} %{value:base64} %{key} %{key:hex} %{key:base64} %{headers} %{topic} %{partition} "
-            "%{offset} %{timestamp}"
+            "%{value:hex} %{value:base64} %{key} %{key:hex} %{key:base64} %{value:error} %{key:error} %{headers} "
+            "%{topic} %{partition} %{offset} %{timestamp} %{value.PATH} %{key.PATH} %{headers.NAME}"
         ),
     ),
     ("consume orders -f %p --output json", 2, "kcli: -f cannot be combined with --output json; it is for raw output"),
@@ -404,6 +460,15 @@ ERRORS = [
     ("broker run --topic a:x --port 0", 2, "kcli: --topic: 'a:x' is not valid; use NAME or NAME:PARTITIONS"),
     # spark
     ("spark sql --file nofile.sql", 2, "kcli: cannot read nofile.sql: No such file or directory"),
+    ("spark load out", 2, "kcli: no topic to write to; use --topic TOPIC"),
+    (
+        "spark load out -t t --value raw",
+        2,
+        "kcli: --value is for --format json and csv; parquet has the type of the values",
+    ),
+    ("spark load out -t t --format csv --value hex", 2, "kcli: --value: 'hex' is not valid; use raw or string"),
+    ("spark load out -t t --partitions all", 2, "kcli: --partitions: 'all' is not valid; use keep or by-key"),
+    ("spark load out -t t --append --resume", 2, "kcli: --append and --resume cannot be combined"),
     ("spark export orders", 2, "kcli: no output folder; use --to DIR"),
     (
         "spark export orders --to out --from bad",

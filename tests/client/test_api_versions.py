@@ -29,7 +29,7 @@ def test_the_newest_version_is_requested_and_the_versions_are_returned() -> None
     request, version = next(steps)
     assert version == HIGHEST == 4
     assert (request.client_software_name, request.client_software_version[:2]) == ("kcli", "0.")
-    assert finish(steps, versions_response((1, 4, 18), (18, 0, 4))) == {1: (4, 18), 18: (0, 4)}
+    assert finish(steps, versions_response((1, 4, 18), (18, 0, 4))).versions == {1: (4, 18), 18: (0, 4)}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_the_second_request_uses_a_version_that_the_broker_supports(
     steps = negotiate()
     next(steps)
     assert steps.send(refusal)[1] == next_version
-    assert finish(steps, versions_response((3, 0, 8))) == {3: (0, 8)}
+    assert finish(steps, versions_response((3, 0, 8))).versions == {3: (0, 8)}
 
 
 def test_a_second_refusal_and_any_other_error_end_the_handshake() -> None:

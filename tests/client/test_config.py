@@ -138,9 +138,19 @@ def test_choices_ignore_case_and_acks_is_a_number() -> None:
         ),
         (
             ProducerConfig,
-            {"transactional_id": "t"},
-            "transactional.id is not supported: kcli has no transactions, so the records would be visible at once; "
-            "remove it",
+            {"transactional_id": "t", "acks": "1"},
+            "transactional.id requires acks=all",
+        ),
+        (
+            ProducerConfig,
+            {"transactional_id": "t", "enable_idempotence": "false"},
+            "transactional.id requires enable.idempotence=true",
+        ),
+        (
+            ProducerConfig,
+            {"transaction_two_phase_commit_enable": "true"},
+            "transaction.two.phase.commit.enable is not supported: kcli does not prepare transactions for an external "
+            "coordinator; remove it",
         ),
         (
             ProducerConfig,
@@ -221,7 +231,6 @@ def test_properties_without_effect_are_named_for_the_kind_of_client_that_java_ha
         (ConsumerConfig, "value_deserializer"),
         (ConsumerConfig, "interceptor_classes"),
         (ProducerConfig, "value_serializer"),
-        (ProducerConfig, "transaction_timeout_ms"),
         (ProducerConfig, "compression_zstd_level"),
         (ClientConfig, "sasl_kerberos_service_name"),
     ],

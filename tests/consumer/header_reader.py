@@ -7,9 +7,9 @@ from typing import Any
 
 from kcli.client.config import ConsumerConfig
 from kcli.client.consumer_network_client import ConsumerNetworkClient
-from kcli.consumer.partition_reader import PartitionReader
 from kcli.protocol.records.batch_columns import BatchColumns, decode_headers
 from kcli.structs import TopicPartition
+from tests.consumer.partition_reader import PartitionReader
 
 
 class BatchHeaderReader(PartitionReader):

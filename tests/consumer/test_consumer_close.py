@@ -12,7 +12,6 @@ import pytest
 from kcli.admin.client import Admin
 from kcli.client.config import ConsumerConfig
 from kcli.consumer.consumer import Consumer
-from kcli.consumer.partition_reader import PartitionReader
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConcurrentUse, ConfigError, KcliError, WakeupError
 from kcli.network.poller import SocketPoller
@@ -26,6 +25,7 @@ from kcli.protocol.registry import ApiKey
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.consumer.cluster import FakeCluster
 from tests.consumer.group.classic_cluster import ClassicCluster, Member
+from tests.consumer.partition_reader import PartitionReader
 
 T0 = TopicPartition("t", 0)
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kcli.consumer.partition_reader import PartitionReader
 from kcli.errors import CorruptRecords, KcliError
 from kcli.protocol.messages import fetch
 from kcli.protocol.records import batch_columns
@@ -19,6 +18,7 @@ from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
 from tests.consumer.cluster import FakeCluster, Log
 from tests.consumer.header_reader import BatchHeaderReader
+from tests.consumer.partition_reader import PartitionReader
 from tests.protocol.records.vectors import VECTORS
 
 T = 1_500_000_000_000  # the time of the vectors' first record

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from kcli.consumer.coverage import PartitionCoverage
-from kcli.consumer.partition_reader import PartitionReader
 from kcli.consumer.range_reader import RangeReader
 from kcli.consumer.read_range import EARLIEST, LATEST, FromEnd, Offset, ReadRange, Time
 from kcli.error_codes import ErrorCode
@@ -17,6 +17,7 @@ from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
 from tests.consumer.cluster import FakeCluster
+from tests.consumer.partition_reader import PartitionReader
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 ALL = ReadRange(EARLIEST, LATEST)
@@ -28,10 +29,14 @@ def start(
     *,
     wait_for_end: bool = False,
     follow_new: tuple[str, ...] = (),
+    follow_pattern: str | None = None,
     **properties: Any,
 ) -> RangeReader:
     client, config = cluster.client(**properties)
-    reader = RangeReader(client, ranges, config, wait_for_end=wait_for_end, follow_new=follow_new)
+    pattern = None if follow_pattern is None else re.compile(follow_pattern)
+    reader = RangeReader(
+        client, ranges, config, wait_for_end=wait_for_end, follow_new=follow_new, follow_pattern=pattern
+    )
     reader.resolve(cluster.clock.now_ms() + 10_000)
     return reader
 
@@ -678,3 +683,61 @@ def test_a_partition_reader_raises_for_missing_offsets() -> None:
     client, config = cluster.client()
     with pytest.raises(KcliError, match=r"t-0 was not read completely.*offsets 0 to 0 were deleted"):
         list(PartitionReader(config, T0, 0, 2, client))
+
+
+def test_a_held_partition_is_not_fetched_and_does_not_count_as_stalled() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t", partitions=2)
+    for tp in (T0, T1):
+        for i in range(3):
+            cluster.logs[tp].append(str(i))
+    reader = start(cluster, {T0: ALL, T1: ALL}, max_partition_fetch_bytes=1, default_api_timeout_ms=1_000)
+    reader.hold(T0, held=True)
+    assert read(reader, polls=20) == {T1: ["0", "1", "2"]}
+    assert cluster.clock.now_ms() > 5_000
+    reader.hold(T0, held=False)
+    assert read(reader) == {T0: ["0", "1", "2"]}
+    assert all(one.complete for one in reader.coverage())
+
+
+# --- topics that match a pattern
+
+
+def test_topics_that_are_created_later_are_read_from_their_start_if_their_whole_name_matches() -> None:
+    cluster = FakeCluster()
+    cluster.topic("orders-1").append("old")
+    first = TopicPartition("orders-1", 0)
+    reader = start(cluster, {first: ReadRange(LATEST)}, follow_pattern="orders-.", metadata_max_age_ms=2_000)
+    assert read(reader, polls=5) == {}
+    cluster.topic("orders-2", partitions=2).append("a", "b")
+    cluster.topic("orders-22").append("no")
+    cluster.logs[first].append("c")
+    found = read(reader, polls=20)
+    assert found == {first: ["c"], TopicPartition("orders-2", 0): ["a", "b"]}
+    notes = {one.tp: one.notes for one in reader.coverage()}
+    assert notes.keys() == {first, TopicPartition("orders-2", 0), TopicPartition("orders-2", 1)}
+    assert all("created while others were read" in it[0] for tp, it in notes.items() if tp != first)
+    cluster.add_partition("orders-1").append("d")
+    assert read(reader, polls=20) == {TopicPartition("orders-1", 1): ["d"]}
+
+
+def test_a_read_without_a_topic_waits_for_one_that_matches() -> None:
+    cluster = FakeCluster()
+    reader = start(cluster, {}, follow_pattern="orders", metadata_max_age_ms=2_000)
+    assert not reader.done
+    assert read(reader, polls=5) == {}
+    cluster.topic("orders").append("a")
+    assert read(reader, polls=20) == {TopicPartition("orders", 0): ["a"]}
+    assert not reader.done
+
+
+def test_a_topic_that_was_created_again_is_not_a_new_one() -> None:
+    cluster = FakeCluster()
+    cluster.topic("orders")
+    tp = TopicPartition("orders", 0)
+    reader = start(cluster, {tp: ReadRange(LATEST)}, follow_pattern="orders", metadata_max_age_ms=2_000)
+    read(reader, polls=5)
+    cluster.delete("orders")
+    cluster.topic("orders").append("other")
+    assert read(reader, polls=20) == {}
+    assert coverage(reader, tp).reason == "topic orders was deleted and created again while it was read"

@@ -44,6 +44,14 @@ def test_a_range_inside_the_log_is_complete(asked: ReadRange, start: int, end: i
     assert resolved.missing is None
 
 
+@pytest.mark.parametrize("asked", [ReadRange(EARLIEST, LATEST), ReadRange(FromEnd(10), LATEST)])
+def test_a_last_stable_offset_before_the_log_start_leaves_nothing_to_read(asked: ReadRange) -> None:
+    """Kafka returns it while a transaction is open whose first batch was deleted in part."""
+    resolved = resolve_range(asked, LogOffsets(log_start=112, log_end=107))
+    assert (resolved.start, resolved.end, resolved.position) == (112, 112, 112)
+    assert resolved.missing is None
+
+
 def test_offsets_before_the_log_start_are_missing() -> None:
     resolved = resolve_range(ReadRange(Offset(20), LATEST), LOG)
     assert (resolved.start, resolved.end) == (100, 200)

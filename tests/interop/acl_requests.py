@@ -7,18 +7,32 @@ A request names the resource that the ACLs are for ("mine"), another one that ex
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, AclPermissionType, ResourceType
+from kcli.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from kcli.protocol.messages.alter_configs import AlterableConfig as NewConfig
 from kcli.protocol.messages.alter_configs import AlterConfigsRequest
 from kcli.protocol.messages.alter_configs import AlterConfigsResource as ChangedResource
+from kcli.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kcli.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from kcli.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
 )
+from kcli.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kcli.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from kcli.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -28,6 +42,7 @@ from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kcli.protocol.messages.describe_acls import DescribeAclsRequest
+from kcli.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from kcli.protocol.messages.describe_cluster import DescribeClusterRequest
 from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kcli.protocol.messages.describe_delegation_token import (
@@ -36,8 +51,12 @@ from kcli.protocol.messages.describe_delegation_token import (
 )
 from kcli.protocol.messages.describe_groups import DescribeGroupsRequest
 from kcli.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from kcli.protocol.messages.describe_quorum import DescribeQuorumRequest
+from kcli.protocol.messages.describe_quorum import PartitionRequest as QuorumPartition
+from kcli.protocol.messages.describe_quorum import TopicRequest as QuorumTopic
 from kcli.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from kcli.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from kcli.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kcli.protocol.messages.heartbeat import HeartbeatRequest
@@ -77,6 +96,7 @@ from kcli.protocol.messages.offset_for_leader_epoch import (
 )
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcli.protocol.messages.sync_group import SyncGroupRequest
+from kcli.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.record import NewRecord
 from tests.interop.acl_scene import PATIENCE_S, Scene, User
@@ -271,11 +291,11 @@ def metadata_of_all(stage: Stage) -> Any:
 
 
 def auto_create(stage: Stage) -> Any:
-    """Name two topics that do not exist."""
+    """Name two topics that do not exist; one that is created is unknown (3), or in the response of our broker."""
     names = [f"{stage.mine}-new", f"{stage.other}-new"]
     response = stage.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names]), 12)
-    codes = {one.name: one.error_code for one in response.topics}
-    return " ".join(str(codes[name]) for name in names)
+    codes = {one.name: one.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for one in response.topics}
+    return " ".join(str(int(codes[name])) for name in names)
 
 
 def describe_topic_partitions(stage: Stage) -> Any:
@@ -446,6 +466,25 @@ def describe_groups(stage: Stage) -> Any:
     return stage.codes(response.groups, "group_id"), mine.group_state, operations(mine.authorized_operations)
 
 
+def consumer_group_heartbeat(stage: Stage, topics: Sequence[str] = ()) -> Any:
+    """Join, with these topics: a member may name only those that it may describe."""
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=stage.mine,
+        member_id="m",
+        rebalance_timeout_ms=10_000,
+        topic_partitions=[],
+        subscribed_topic_names=[*topics],
+    )
+    return stage.ask(request, 1).error_code
+
+
+def consumer_group_describe(stage: Stage) -> Any:
+    request = ConsumerGroupDescribeRequest(group_ids=stage.names, include_authorized_operations=True)
+    response = stage.ask(request, 1)
+    [mine] = [one for one in response.groups if one.group_id == stage.mine]
+    return stage.codes(response.groups, "group_id"), mine.group_state, operations(mine.authorized_operations)
+
+
 def list_groups(stage: Stage) -> Any:
     return " ".join(sorted(stage.alias(one.group_id) for one in stage.ask(ListGroupsRequest(), 4).groups))
 
@@ -486,6 +525,51 @@ def init_transaction(stage: Stage) -> Any:
     request = InitProducerIdRequest(transactional_id=stage.mine, transaction_timeout_ms=1000)
     response = stage.ask(request, 4)
     return response.error_code, response.producer_epoch
+
+
+def quorum(stage: Stage) -> Any:
+    """Return the error, and whether there is a message."""
+    partitions = [QuorumPartition(partition_index=0)]
+    topic = QuorumTopic(topic_name="__cluster_metadata", partitions=partitions)
+    response = stage.ask(DescribeQuorumRequest(topics=[topic]), 2)
+    return response.error_code, bool(response.error_message)
+
+
+def features(stage: Stage) -> Any:
+    update = FeatureUpdateKey(feature="no.such", max_version_level=1)
+    response = stage.ask(UpdateFeaturesRequest(feature_updates=[update]), 2)
+    return response.error_code, bool(response.error_message)
+
+
+def elections(stage: Stage, version: int = 2) -> Any:
+    request = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic=stage.mine, partitions=[0])])
+    response = stage.ask(request, version)
+    [topic] = response.replica_election_results
+    return response.error_code, topic.partition_result[0].error_code
+
+
+def reassign(stage: Stage) -> Any:
+    topic = ReassignableTopic(name=stage.mine, partitions=[ReassignablePartition(partition_index=0, replicas=None)])
+    response = stage.ask(AlterPartitionReassignmentsRequest(topics=[topic]), 1)
+    return response.error_code, response.responses[0].partitions[0].error_code
+
+
+def move_replicas(stage: Stage) -> Any:
+    directory = AlterReplicaLogDir(path="/no/such", topics=[AlterReplicaLogDirTopic(name=stage.mine, partitions=[0])])
+    response = stage.ask(AlterReplicaLogDirsRequest(dirs=[directory]), 2)
+    return [one.error_code for topic in response.results for one in topic.partitions]
+
+
+def describe_quotas(stage: Stage) -> Any:
+    component = ComponentData(entity_type="user", match_type=0, match=stage.mine)
+    return stage.ask(DescribeClientQuotasRequest(components=[component]), 1).error_code
+
+
+def alter_quotas(stage: Stage) -> Any:
+    entry = EntryData(
+        entity=[EntityData(entity_type="user", entity_name=stage.mine)], ops=[OpData(key="no_such_rate", value=1.0)]
+    )
+    return [one.error_code for one in stage.ask(AlterClientQuotasRequest(entries=[entry]), 1).entries]
 
 
 def reassignments(stage: Stage) -> Any:

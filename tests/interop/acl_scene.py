@@ -18,7 +18,7 @@ from kcli.protocol.acls import CLUSTER_NAME, AclOperation, AclPermissionType, Pa
 from kcli.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from kcli.protocol.messages.describe_acls import DescribeAclsRequest
+from kcli.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResource
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -96,9 +96,9 @@ class Scene:
         results = self.admin.ask(CreateAclsRequest(creations=creations), 3).results
         assert [result.error_code for result in results] == [0] * len(acls), results
         for user in {user for user, _ in acls}:
-            self._wait_for_acls(user, len({acl for owner, acl in acls if owner == user}))
+            self._wait_for_acls(user, {acl for owner, acl in acls if owner == user})
 
-    def _wait_for_acls(self, user: str, count: int) -> None:
+    def _wait_for_acls(self, user: str, acls: set[Acl]) -> None:
         request = DescribeAclsRequest(
             resource_type_filter=ANY,
             resource_name_filter=None,
@@ -109,7 +109,7 @@ class Scene:
             permission_type=ANY,
         )
         self.until(
-            lambda: sum(len(one.acls) for one in self.admin.ask(request, 3).resources) >= count,
+            lambda: acls <= _acls_of(self.admin.ask(request, 3).resources),
             f"the broker to apply the ACLs of {user}",
         )
 
@@ -179,6 +179,20 @@ class User(NamedTuple):
 
     def ask(self, request: Any, version: int) -> Any:
         return self.wire.ask(request, version)
+
+
+def _acls_of(resources: Sequence[DescribeAclsResource]) -> set[Acl]:
+    return {
+        Acl(
+            AclOperation(one.operation),
+            ResourceType(resource.resource_type),
+            resource.resource_name,
+            AclPermissionType(one.permission_type),
+            PatternType(resource.pattern_type),
+        )
+        for resource in resources
+        for one in resource.acls
+    }
 
 
 def _log_in(wire: Wire, user: str) -> None:

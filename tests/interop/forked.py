@@ -22,9 +22,13 @@ class Forker:
         for process in self._processes.values():
             process.kill()
 
-    def start(self, argv: list[str], file: Path) -> int:
-        """Run `kcli argv...` with its output in a file and its errors in `file.stderr`; return its process id."""
-        with open(os.devnull) as nothing, file.open("wb") as out, file.with_suffix(".stderr").open("wb") as err:
+    def start(self, argv: list[str], file: Path, *, append: bool = False) -> int:
+        """Run `kcli argv...` with its output in a file and its errors in `file.stderr`; return its process id.
+
+        `append`: as the shell's `>>` instead of `>`.
+        """
+        mode = "ab" if append else "wb"
+        with open(os.devnull) as nothing, file.open(mode) as out, file.with_suffix(".stderr").open("wb") as err:
             process = KcliProcess(argv, stdin=nothing.fileno(), stdout=out.fileno(), stderr=err.fileno())
         self._processes[process.pid] = process
         return process.pid

@@ -17,10 +17,12 @@ import pytest
 from kcli.protocol.acls import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
 from kcli.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from tests.interop import acl_requests as ask
+from tests.interop import acl_transaction_requests as txn
 from tests.interop.acl_requests import Stage
 from tests.interop.acl_scene import Acl, Scene, cluster
 
 TOPIC, GROUP, CLUSTER, USER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.USER
+TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
 ALLOW = AclPermissionType.ALLOW
 CREATE_TOKENS, DESCRIBE_TOKENS = AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS
 READ, WRITE, CREATE, DELETE, ALTER = (
@@ -81,6 +83,10 @@ def with_my_group(stage: Stage) -> list[Acl]:
 
 def with_my_topic(stage: Stage) -> list[Acl]:
     return [Acl(AclOperation.ALL, TOPIC, stage.mine)]
+
+
+def with_my_transaction(stage: Stage) -> list[Acl]:
+    return [Acl(AclOperation.ALL, TRANSACTIONAL_ID, stage.mine)]
 
 
 def describe_mine(stage: Stage) -> list[Acl]:
@@ -446,6 +452,31 @@ story(
     ("0 30 30", "Empty", "delete describe"),
     before=committed,
 )
+story("ConsumerGroupHeartbeat", GROUP, READ, ask.consumer_group_heartbeat, 30, 30, 0, 30, 0)
+story(
+    "ConsumerGroupHeartbeat with a topic",
+    TOPIC,
+    DESCRIBE,
+    lambda stage: ask.consumer_group_heartbeat(stage, [stage.mine]),
+    29,
+    0,
+    0,
+    29,
+    0,
+    also=lambda stage: [Acl(READ, GROUP, stage.mine)],
+)
+story(
+    "ConsumerGroupDescribe",
+    GROUP,
+    READ,
+    ask.consumer_group_describe,
+    ("30 30 30", "", "-"),
+    ("69 30 30", "", "-"),
+    ("69 30 30", "", "-"),
+    ("69 30 30", "", "-"),
+    ("69 30 30", "", "-"),
+    before=committed,
+)
 story("ListGroups", GROUP, READ, ask.list_groups, "", "mine", "mine", "mine", "mine", before=committed)
 story(
     "DeleteGroups",
@@ -539,7 +570,174 @@ story(
     (53, -1),
     (53, -1),
 )
+story(
+    "FindCoordinator of a transaction",
+    TRANSACTIONAL_ID,
+    DESCRIBE,
+    txn.find,
+    53,
+    0,
+    0,
+    53,
+    0,
+    before=txn.with_transaction,
+)
+story(
+    "InitProducerId of a transaction",
+    TRANSACTIONAL_ID,
+    WRITE,
+    txn.init,
+    (53, -1),
+    (53, -1),
+    (50, -1),
+    (53, -1),
+    (50, -1),
+)
+story(
+    "AddPartitionsToTxn",
+    TRANSACTIONAL_ID,
+    WRITE,
+    txn.add_partitions,
+    "53 53 53",
+    "53 53 53",
+    "29 29 29",
+    "53 53 53",
+    "29 29 29",
+    before=txn.with_transaction,
+)
+story(
+    "AddPartitionsToTxn with one topic",
+    TRANSACTIONAL_ID,
+    WRITE,
+    txn.add_partitions,
+    "53 53 53",
+    "53 53 53",
+    "55 29 29",
+    "53 53 53",
+    "55 29 29",
+    also=with_my_topic,
+    before=txn.with_transaction,
+)
+story(
+    "AddPartitionsToTxn by topics",
+    TOPIC,
+    WRITE,
+    txn.add_partitions,
+    "29 29 29",
+    "29 29 29",
+    "55 29 29",
+    "29 29 29",
+    "55 29 29",
+    also=with_my_transaction,
+    before=txn.with_transaction,
+)
+story(
+    "AddPartitionsToTxn of a broker",
+    CLUSTER,
+    CLUSTER_ACTION,
+    txn.add_partitions_of_broker,
+    (31, []),
+    (31, []),
+    (0, ["49 49"]),
+    (31, []),
+    (0, ["49 49"]),
+    before=txn.with_transaction,
+)
+story(
+    "AddOffsetsToTxn",
+    TRANSACTIONAL_ID,
+    WRITE,
+    txn.add_offsets,
+    53,
+    53,
+    49,
+    53,
+    49,
+    also=with_my_group,
+    before=txn.with_transaction,
+)
+story(
+    "AddOffsetsToTxn by the group",
+    GROUP,
+    READ,
+    txn.add_offsets,
+    30,
+    30,
+    49,
+    30,
+    49,
+    also=with_my_transaction,
+    before=txn.with_transaction,
+)
+story(
+    "EndTxn",
+    TRANSACTIONAL_ID,
+    WRITE,
+    txn.end,
+    (53, -1, -1),
+    (53, -1, -1),
+    (49, -1, -1),
+    (53, -1, -1),
+    (49, -1, -1),
+    before=txn.with_transaction,
+)
+story(
+    "ListTransactions",
+    TRANSACTIONAL_ID,
+    DESCRIBE,
+    txn.listed,
+    (0, []),
+    (0, ["mine"]),
+    (0, ["mine"]),
+    (0, []),
+    (0, ["mine"]),
+    before=txn.with_transaction,
+)
+story(
+    "DescribeTransactions",
+    TRANSACTIONAL_ID,
+    DESCRIBE,
+    txn.describe,
+    (53, "", ""),
+    (0, "Ongoing", "mine"),
+    (0, "Ongoing", "mine"),
+    (53, "", ""),
+    (0, "Ongoing", "mine"),
+    also=with_my_topic,
+    before=txn.with_transaction,
+)
+story(
+    "DescribeTransactions by topics",
+    TOPIC,
+    DESCRIBE,
+    txn.describe,
+    (0, "Ongoing", ""),
+    (0, "Ongoing", "mine"),
+    (0, "Ongoing", "mine"),
+    (0, "Ongoing", ""),
+    (0, "Ongoing", "mine"),
+    also=with_my_transaction,
+    before=txn.with_transaction,
+)
 story("ListPartitionReassignments", CLUSTER, DESCRIBE, ask.reassignments, 31, 0, 0, 31, 0)
+story("DescribeQuorum", CLUSTER, DESCRIBE, ask.quorum, (31, True), (0, False), (0, False), (31, True), (0, False))
+story("UpdateFeatures", CLUSTER, ALTER, ask.features, (31, True), (31, True), (95, True), (31, True), (95, True))
+story("ElectLeaders", CLUSTER, ALTER, ask.elections, (31, 31), (31, 31), (0, 84), (31, 31), (0, 84))
+story(
+    "ElectLeaders v0",
+    CLUSTER,
+    ALTER,
+    lambda stage: ask.elections(stage, 0),
+    (0, 31),
+    (0, 31),
+    (0, 84),
+    (0, 31),
+    (0, 84),
+)
+story("AlterPartitionReassignments", CLUSTER, ALTER, ask.reassign, (31, 31), (31, 31), (0, 85), (31, 31), (0, 85))
+story("AlterReplicaLogDirs", CLUSTER, ALTER, ask.move_replicas, [31], [31], [57], [31], [57])
+story("DescribeClientQuotas", CLUSTER, DESCRIBE_CONFIGS, ask.describe_quotas, 31, 31, 0, 31, 0)
+story("AlterClientQuotas", CLUSTER, ALTER_CONFIGS, ask.alter_quotas, [31], [31], [42], [31], [42])
 story("DescribeLogDirs", CLUSTER, DESCRIBE, ask.log_dirs, (31, 0), (0, 1), (0, 1), (31, 0), (0, 1))
 story(
     "DescribeLogDirs v1",

@@ -13,10 +13,10 @@ from kcli.client.config import ConsumerConfig
 from kcli.client.connect import connect
 from kcli.consumer.consumer import Consumer
 from kcli.consumer.coverage import PartitionCoverage
-from kcli.consumer.partition_reader import PartitionReader
 from kcli.consumer.range_reader import RangeReader
 from kcli.consumer.read_range import EARLIEST, LATEST, FromEnd, Offset, ReadRange, Time
 from kcli.structs import TopicPartition
+from tests.consumer.partition_reader import PartitionReader
 from tests.interop import shapes
 from tests.real_kafka import Kafka
 

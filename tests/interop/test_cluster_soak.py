@@ -1,4 +1,7 @@
-"""Three real nodes that fail under kcli's clients: nothing is lost or doubled, and waiting members cost no CPU."""
+"""Three nodes, of Apache Kafka and of ours, that fail under kcli's clients: nothing is lost or doubled.
+
+Members that wait cost no CPU.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,29 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.cluster.nodes import MixedCluster
 from tests.interop.cluster_soak import PER_S, SETTINGS, Soak
 from tests.real_kafka_cluster import KafkaCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_kafka]
 
 COORDINATOR = 2
+COORDINATORS = [[COORDINATOR, 3, 1]] * 4
 GROUPS = {"cooperative": ("-X", "partition.assignment.strategy=cooperative-sticky")}
 
 
-@pytest.fixture
-def soak(kafka_jars: Path, tmp_path: Path) -> Iterator[Soak]:
+def apaches(folder: Path, jars: Path) -> KafkaCluster:
+    return KafkaCluster(folder, jars, 3, SETTINGS, COORDINATORS)
+
+
+def ours(folder: Path, jars: Path) -> MixedCluster:
+    return MixedCluster(folder, jars, "kcli", ["kcli"] * 3, coordinators=COORDINATORS)
+
+
+@pytest.fixture(params=[apaches, ours])
+def soak(request: pytest.FixtureRequest, kafka_jars: Path, tmp_path: Path) -> Iterator[Soak]:
     """Three nodes; one of them coordinates all groups, and leads a third of the topic."""
-    cluster = KafkaCluster(tmp_path / "cluster", kafka_jars, 3, SETTINGS, [[COORDINATOR, 3, 1]] * 4)
+    cluster = request.param(tmp_path / "cluster", kafka_jars)
     soak = None
     try:
         cluster.start()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from confluent_kafka import Producer
 
 from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.alter_user_scram_credentials import (
@@ -126,6 +128,10 @@ def read_topic_describe_group(person: Person) -> list[Acl]:
     return [topic(READ, person.topic), group(DESCRIBE, person.group)]
 
 
+def configurable(person: Person) -> list[Acl]:
+    return [topic(DESCRIBE, person.topic), topic(AclOperation.DESCRIBE_CONFIGS, person.topic)]
+
+
 @pytest.mark.parametrize(
     ("line", "rights", "sentence"),
     [
@@ -136,6 +142,22 @@ def read_topic_describe_group(person: Person) -> list[Acl]:
         ),
         ("topic create {topic}-2", nothing, "topic {topic}-2: CREATE on the topic is denied for {user}"),
         ("topic delete {topic} --execute", describe_both, "topic {topic}: DELETE on the topic is denied for {user}"),
+        ("topic alter {topic} -p 2", configurable, "topic {topic}: ALTER on the topic is denied for {user}"),
+        (
+            "topic alter {topic} -c flush.ms=9",
+            configurable,
+            "topic {topic}: ALTER_CONFIGS on the topic is denied for {user}",
+        ),
+        (
+            "topic alter {topic} -c flush.ms=9",
+            describe_both,
+            "topic {topic}: DESCRIBE_CONFIGS on the topic is denied for {user}",
+        ),
+        (
+            "topic truncate {topic} --before end --execute",
+            describe_both,
+            "topic {topic}: DELETE on the topic is denied for {user}",
+        ),
         (
             "topic describe {topic} --configs",
             describe_both,
@@ -208,3 +230,55 @@ def test_the_check_counts_the_authorized_operations(person: Person) -> None:
     assert "operations on the cluster: none" in result.text
     assert "1 topic visible; DESCRIBE on 1, READ on 0, WRITE on 1" in result.text
     assert "1 group visible; DESCRIBE on 1, READ on 1, WRITE on 0" in result.text
+
+
+def test_a_check_of_the_cluster_reports_each_fact_that_is_refused(person: Person) -> None:
+    result = person.run("cluster check --output json", *describe_both(person))
+    found = json.loads(result.text)["items"]
+    assert result.status == 4
+    assert {finding["finding"] for finding in found} == {"unchecked"}
+    evidence = {finding["subject"]: finding["evidence"] for finding in found}
+    assert set(evidence) == {"topic settings", "broker settings", "log directories"}
+    assert (
+        person.sentence("topic {topic}: DESCRIBE_CONFIGS on the topic is denied for {user}")
+        in evidence["topic settings"]
+    )
+    assert person.sentence("DESCRIBE_CONFIGS on the cluster is denied for {user}") in evidence["broker settings"]
+    assert person.sentence("DESCRIBE on the cluster is denied for {user}") in evidence["log directories"]
+    note = "kcli: note: topics without DESCRIBE for {user} are not listed, so they are not checked"
+    assert person.sentence(note) in result.err
+    assert PASSWORD not in result.text + result.err
+
+    kinds = "unclean-election,under-min-isr,unlike-settings,uneven-disk,disk-nearly-full,log-dir-offline"
+    assert person.run(f"cluster check --fail-on warning --ignore {kinds}").status == 0
+    assert person.run("cluster check --fail-on unchecked").status == 6
+
+
+def test_a_plan_says_that_groups_may_be_hidden(person: Person) -> None:
+    """The group has not read the record, and the user may not know of it."""
+    result = person.run("topic truncate {topic} --before end", topic(DESCRIBE, person.topic))
+    assert result.status == 0
+    assert person.sentence("groups without DESCRIBE for {user} are not listed, so they are not compared") in result.err
+    assert "not read by" not in result.err
+    seen = person.run("topic truncate {topic} --before end", group(DESCRIBE, person.group))
+    assert person.sentence("1 record of 1 partition to delete; not read by: {group} (1)") in seen.err
+
+
+@pytest.mark.parametrize("person", ["apache"], indirect=True)
+def test_a_transaction_that_the_user_may_not_see_is_not_advised_to_be_aborted_at_once(person: Person) -> None:
+    """Coordinators leave transactional ids without DESCRIBE out of their lists, so it looks like a hanging one."""
+    settings = {"bootstrap.servers": person.scene.admin_address, "transactional.id": person.scene.name("tx")}
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(person.topic, b"open")
+    producer.flush(30)
+    try:
+        result = person.run("cluster check --output json", topic(READ, person.topic))
+    finally:
+        producer.abort_transaction(30)
+    found = {finding["finding"]: finding for finding in json.loads(result.text)["items"]}
+    assert found["hanging-transaction"]["subject"] == f"{person.topic}-0"
+    assert found["hanging-transaction"]["advice"].startswith(
+        "Check with a principal that may describe all transactional ids."
+    )

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from kcli.producer.accumulator import Accumulator
-from kcli.producer.batches import HEADER_BYTES, Outcome, record_bytes
-from kcli.protocol.records.record import NewRecord
+from kcli.producer.batches import HEADER_BYTES, Outcome, SizedRecords
+from kcli.protocol.records.record import NewRecords
 from kcli.structs import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
 
-def new_records(*values: str) -> list[NewRecord]:
-    return [NewRecord(None, value.encode(), 0) for value in values]
+def new_records(*values: str) -> SizedRecords:
+    return SizedRecords(NewRecords([value.encode() for value in values], 0))
 
 
 def values(accumulator: Accumulator, tp: TopicPartition) -> list[str]:
     batch = accumulator.take(tp)
     accumulator.complete(batch)
-    return [record.value.decode() for record in batch.records if record.value is not None]
+    return [value.decode() for value in batch.records.values if value is not None]
 
 
 def ignore(_: Outcome) -> None:
@@ -26,7 +26,7 @@ def ignore(_: Outcome) -> None:
 
 def accumulator(records: int = 2, linger_ms: float = 5) -> Accumulator:
     """An accumulator whose batches take this number of records with a value of one byte."""
-    size = HEADER_BYTES + records * record_bytes(new_records("x")[0])
+    size = HEADER_BYTES + records * new_records("x").size_bytes(0, 1)
     return Accumulator(batch_bytes=size, linger_ms=linger_ms, delivery_timeout_ms=1000)
 
 
@@ -78,6 +78,27 @@ def test_one_batch_per_partition_is_in_flight() -> None:
     assert queue.sendable(0) == [A, B]
 
 
+def test_a_full_batch_after_one_in_flight_is_encoded_in_the_meantime() -> None:
+    queue = accumulator(records=1)
+    queue.append(A, new_records("1", "2", "3"), 0, ignore)
+    queue.append(B, new_records("4"), 0, ignore)
+    assert queue.next_full() == []
+    first = queue.take(A)
+    second = queue.first(A)
+    assert queue.next_full() == [second]
+    second.encode("none")
+    assert queue.next_full() == []
+    queue.complete(first)
+    assert queue.take(A) is second
+
+
+def test_a_batch_that_takes_more_records_is_not_encoded_in_advance() -> None:
+    queue = accumulator(records=2)
+    queue.append(A, new_records("1", "2", "3"), 0, ignore)
+    queue.take(A)
+    assert queue.next_full() == []
+
+
 def test_a_requeued_batch_is_first_after_its_backoff() -> None:
     queue = accumulator(records=1)
     queue.append(A, new_records("1", "2"), 0, ignore)
@@ -104,9 +125,9 @@ def test_expired_batches_are_removed_and_not_counted() -> None:
     queue = accumulator(records=1)
     queue.append(A, new_records("1"), 0, ignore)
     queue.append(A, new_records("2"), 500, ignore)
-    assert [record.value for batch in queue.take_expired(1000) for record in batch.records] == [b"1"]
+    assert [list(batch.records.values) for batch in queue.take_expired(1000)] == [[b"1"]]
     assert queue.next_due_ms() <= 500
-    assert [record.value for batch in queue.take_expired(1500) for record in batch.records] == [b"2"]
+    assert [list(batch.records.values) for batch in queue.take_expired(1500)] == [[b"2"]]
     assert queue.is_empty
     assert queue.buffered_bytes == 0
 
@@ -124,7 +145,7 @@ def test_a_batch_in_flight_does_not_expire() -> None:
 def test_buffered_bytes_return_to_zero() -> None:
     queue = accumulator()
     queue.append(A, new_records("1", "2", "3"), 0, ignore)
-    assert queue.buffered_bytes == 2 * HEADER_BYTES + 3 * record_bytes(new_records("1")[0])
+    assert queue.buffered_bytes == 2 * HEADER_BYTES + 3 * new_records("1").size_bytes(0, 1)
     queue.requeue_split(queue.take(A))
     while queue.sendable(0, at_once=True):
         values(queue, A)

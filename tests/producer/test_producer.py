@@ -15,7 +15,7 @@ from kcli.network.memory import MemoryPeer
 from kcli.producer.batches import Outcome, RecordMetadata
 from kcli.producer.producer import Producer
 from kcli.protocol.messages.produce import ProduceResponse
-from kcli.protocol.records.record import NewRecord
+from kcli.protocol.records.record import NewRecord, NewRecords
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
 from tests.client.sasl_gate import ALICE, SaslGate
@@ -24,8 +24,8 @@ from tests.producer.fake_log import FakeLog, Fault, poll_until
 ORDERS = TopicPartition("orders", 0)
 
 
-def new_records(*values: str, key: bytes | None = None) -> list[NewRecord]:
-    return [NewRecord(key, value.encode(), 1_600_000_000_000) for value in values]
+def new_records(*values: str, key: bytes | None = None) -> NewRecords:
+    return NewRecords.of(NewRecord(key, value.encode(), 1_600_000_000_000) for value in values)
 
 
 def code_of(error: object) -> ErrorCode:
@@ -99,7 +99,7 @@ def test_records_with_and_without_key_keep_their_order_in_a_partition() -> None:
         keys = [None, b"a", None, None, b"b", b"a", b"c", None] * 12
         mixed = [NewRecord(key, b"%03d" % n, 0) for n, key in enumerate(keys)]
         outcomes: list[Outcome] = []
-        producer.send_many("orders", mixed, outcomes.append)
+        producer.send_many("orders", NewRecords.of(mixed), outcomes.append)
         producer.flush()
         stored = [cluster.values(partition=p) for p in range(partitions)]
         assert all(values == sorted(values) for values in stored)
@@ -602,6 +602,36 @@ def test_a_text_value_is_refused() -> None:
     producer = FakeLog().producer()
     with pytest.raises(TypeError, match="the value of a record is bytes or None, not str"):
         producer.send("orders", "text")  # type: ignore[arg-type]
+
+
+def test_a_header_name_that_cannot_be_encoded_is_refused_alone() -> None:
+    producer = FakeLog().producer()
+    stored = producer.send("orders", b"a")
+    with pytest.raises(UnicodeEncodeError):
+        producer.send("orders", b"b", headers=[("\ud800", b"")])
+    producer.flush()
+    assert stored.succeeded
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"value": 5}, TypeError, "the value of a record is bytes or None, not int"),
+        ({"headers": [("a", "text")]}, TypeError, "the header value of a record is bytes or None, not str; encode it"),
+        ({"timestamp_ms": 1.5}, TypeError, "the timestamp of a record is an int, ms since the epoch, not float"),
+        ({"timestamp_ms": 1 << 63}, ValueError, "the timestamp of a record is -1 to"),
+        ({"timestamp_ms": -2}, ValueError, "the timestamp of a record is -1 to"),
+    ],
+)
+def test_a_record_that_cannot_be_encoded_is_refused_alone(
+    arguments: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    producer = FakeLog().producer()
+    stored = producer.send("orders", b"a")
+    with pytest.raises(error, match=text):
+        producer.send("orders", **arguments)
+    producer.flush()
+    assert stored.succeeded
 
 
 def test_a_failed_authentication_fails_the_records_at_once() -> None:

@@ -1,4 +1,4 @@
-"""Actions after an attempt to send a batch, and sequence numbers after success, failure and doubt (KIP-98)."""
+"""Actions after an attempt to send a batch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kcli.errors import (
     UnsupportedVersion,
 )
 from kcli.producer.batches import Identity, ProducerBatch
-from kcli.producer.sender import Sequences, action_after, leaves_doubt
-from kcli.protocol.records.record import NewRecord
+from kcli.producer.sender import action_after, leaves_doubt
+from kcli.protocol.records.record import NewRecords
 from kcli.structs import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -25,7 +25,7 @@ def batch(
     records: int = 2, attempts: int = 1, identity: Identity | None = None, tp: TopicPartition = A
 ) -> ProducerBatch:
     sent = ProducerBatch(tp, 0)
-    sent.records = [NewRecord(None, b"", 0)] * records
+    sent.add(NewRecords([b""] * records, 0), 0, lambda _: None)
     sent.attempts = attempts
     sent.identity = identity
     return sent
@@ -87,71 +87,3 @@ def unsent() -> DisconnectedError:
 def test_attempts_after_which_a_batch_may_be_stored(error: KcliError | None, base_offset: int, doubt: bool) -> None:
     """The table in the docstring of kcli.producer."""
     assert leaves_doubt(error, base_offset) is doubt
-
-
-def assigned(sequences: Sequences, tp: TopicPartition, records: int = 3) -> ProducerBatch:
-    new = batch(records, tp=tp)
-    sequences.assign(new)
-    return new
-
-
-def doubtful(sent: ProducerBatch) -> ProducerBatch:
-    sent.may_be_stored = True
-    return sent
-
-
-def sequences_with_id() -> Sequences:
-    sequences = Sequences()
-    assert not sequences.is_ready
-    sequences.begin(7, 0)
-    return sequences
-
-
-def test_sequence_numbers_of_a_partition_follow_its_stored_records() -> None:
-    sequences = sequences_with_id()
-    first = assigned(sequences, A)
-    assert first.identity == Identity(7, 0, 0)
-    sequences.stored(first)
-    assert assigned(sequences, A).identity == Identity(7, 0, 3)
-    assert assigned(sequences, B).identity == Identity(7, 0, 0)
-
-
-def test_a_retry_keeps_its_identity() -> None:
-    sequences = sequences_with_id()
-    first = assigned(sequences, A)
-    sequences.begin(8, 0)
-    sequences.assign(first)
-    assert first.identity == Identity(7, 0, 0)
-
-
-def test_sequence_numbers_of_a_batch_that_is_not_stored_are_reused() -> None:
-    sequences = sequences_with_id()
-    sequences.failed(assigned(sequences, A))
-    assert sequences.is_ready
-    assert assigned(sequences, A).identity == Identity(7, 0, 0)
-
-
-def test_a_failed_batch_that_may_be_stored_ends_the_producer_id() -> None:
-    sequences = sequences_with_id()
-    other = assigned(sequences, B)
-    sequences.failed(doubtful(assigned(sequences, A)))
-    assert not sequences.is_ready
-    sequences.begin(8, 0)
-    sequences.stored(other)
-    assert assigned(sequences, B).identity == Identity(8, 0, 0)
-
-
-def test_a_failed_batch_with_an_older_producer_id_does_not_end_the_new_one() -> None:
-    sequences = sequences_with_id()
-    old = assigned(sequences, A)
-    sequences.begin(8, 0)
-    sequences.failed(doubtful(old))
-    assert sequences.is_ready
-
-
-def test_sequence_numbers_wrap_after_the_largest_int() -> None:
-    sequences = sequences_with_id()
-    new = batch(5, tp=A)
-    new.identity = Identity(7, 0, (1 << 31) - 2)
-    sequences.stored(new)
-    assert assigned(sequences, A).identity == Identity(7, 0, 3)

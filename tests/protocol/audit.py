@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,9 @@ def compare(cls: type[Message], definitions: dict[str, Any]) -> Iterator[str]:
     for what, ours, kafkas in facts:
         if ours != kafkas:
             yield f"{cls.__name__}: {what} is {ours}, in Kafka {kafkas}"
+    named = _names_in_both(definitions, cls.__name__)
     for version in range(max(cls.VERSIONS[0], valid.first), min(cls.VERSIONS[1], valid.last) + 1):
-        yield from _compare_version(cls, version, theirs)
+        yield from _compare_version(cls, version, theirs, named)
     shared = {struct["name"]: struct["fields"] for struct in theirs.get("commonStructs", ())}
     yield from _compare_defaults(cls, theirs["fields"], cls.__name__, valid, shared)
 
@@ -58,9 +60,22 @@ def _first(range_: Versions) -> int | None:
     return range_.first if range_.first <= range_.last else None
 
 
-def _compare_version(cls: type[Message], version: int, theirs: dict[str, Any]) -> Iterator[str]:
-    ours = list(_our_fields(cls, "", version))
+def _names_in_both(definitions: dict[str, Any], name: str) -> set[str]:
+    """Return the names of structs that request and response define: in kcli, one of two has another name."""
+    request, response = (re.sub("(Request|Response)$", kind, name) for kind in ("Request", "Response"))
+    return _struct_names(definitions[request]) & _struct_names(definitions[response])
+
+
+def _struct_names(definition: dict[str, Any]) -> set[str]:
+    inside = [*definition.get("commonStructs", ()), *(field for field in definition["fields"] if "fields" in field)]
+    names = {struct.get("type", struct["name"]).removeprefix("[]") for struct in inside}
+    return names.union(*map(_struct_names, inside))
+
+
+def _compare_version(cls: type[Message], version: int, theirs: dict[str, Any], named: set[str]) -> Iterator[str]:
     kafkas = fields_in(theirs, version)
+    renamed = {field.path: field.type for field in kafkas if field.type.removeprefix("[]") in named}
+    ours = list(_our_fields(cls, "", version, renamed))
     where = f"{cls.__name__} v{version}"
     yield from (f"{where}: ours has {field}, Kafka not" for field in ours if field not in kafkas)
     yield from (f"{where}: Kafka has {field}, ours not" for field in kafkas if field not in ours)
@@ -68,13 +83,17 @@ def _compare_version(cls: type[Message], version: int, theirs: dict[str, Any]) -
         yield f"{where}: the fields are in another order"
 
 
-def _our_fields(cls: type, prefix: str, version: int) -> Iterator[FieldFacts]:
+def _our_fields(cls: type, prefix: str, version: int, renamed: dict[str, str]) -> Iterator[FieldFacts]:
+    """Return the fields of the version. A struct at a path in `renamed` has the type given there."""
     for field in fields_of(cls):
         if field.is_in(version):
-            path = prefix + field.name
-            yield FieldFacts(path, _type_name(field.type), field.may_be_null(version), field.tag)
-            if struct := _struct_in(field.type):
-                yield from _our_fields(struct, path + ".", version)
+            path, struct = prefix + field.name, _struct_in(field.type)
+            kind = _type_name(field.type)
+            if struct and renamed.get(path, "").startswith("[]") == kind.startswith("[]"):
+                kind = renamed.get(path, kind)
+            yield FieldFacts(path, kind, field.may_be_null(version), field.tag)
+            if struct:
+                yield from _our_fields(struct, path + ".", version, renamed)
 
 
 def _type_name(type: FieldType) -> str:
@@ -110,4 +129,4 @@ def _compare_defaults(
 def _plain(default: Any) -> Any:
     if isinstance(default, UUID):
         return str(default)
-    return default if isinstance(default, (int, str, bytes, list, type(None))) else "struct"
+    return default if isinstance(default, (int, float, str, bytes, list, type(None))) else "struct"

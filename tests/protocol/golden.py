@@ -14,7 +14,9 @@ from kcli.protocol.codec import is_flexible
 from kcli.protocol.wire import FieldType, Message, fields_of
 from tests.protocol.audit import our_messages
 
-FILE = Path(__file__).parent.parent / "vectors" / "messages.txt"
+FOLDER = Path(__file__).parent.parent / "vectors"
+FILE = FOLDER / "messages.txt"
+RECORDS = FOLDER / "group_records.txt"
 
 
 class Golden(NamedTuple):
@@ -27,6 +29,30 @@ class Golden(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.cls.__name__} v{self.version}"
+
+
+class RecordLine(NamedTuple):
+    """A key, a value or a blob written by Kafka, with its JSON."""
+
+    name: str
+    version: int
+    data: bytes
+    json: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.name} v{self.version}"
+
+
+def record_lines(*names: str) -> list[RecordLine]:
+    """Return the keys, values and blobs of these names."""
+    found = []
+    for line in RECORDS.read_text().splitlines():
+        if not line.startswith("#"):
+            name, version, data, text = line.split(" ", 3)
+            if name in names:
+                found.append(RecordLine(name, int(version), bytes.fromhex(data), json.loads(text)))
+    assert found, f"no line of {names}"
+    return found
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 IN_CHECKOUT = "clients/src/main/resources/common/message"
-IN_JAR = "common/message/"
+IN_JAR = ("common/message/", "common/metadata/")
 
 
 def load_definitions(source: Path) -> dict[str, Any]:
@@ -19,6 +19,16 @@ def load_definitions(source: Path) -> dict[str, Any]:
     if "FetchRequest" not in definitions:
         raise FileNotFoundError(f"{source} holds no Kafka message definitions")
     return definitions
+
+
+def load_metadata_definitions(jars: Path, version: str) -> dict[str, Any]:
+    """Return the records of __cluster_metadata by name, and the control records among the messages."""
+    texts = [*_texts(jars / f"kafka-clients-{version}.jar"), *_texts(jars / f"kafka-metadata-{version}.jar")]
+    return {
+        definition["name"]: definition
+        for definition in map(_parse, texts)
+        if definition["type"] in ("metadata", "data")
+    }
 
 
 def _texts(source: Path) -> Iterator[str]:
@@ -112,11 +122,13 @@ def default_of(field: dict[str, Any]) -> Any:
     if kind == "bytes":
         return b""
     if kind == "records":
-        return None
+        return None if field.get("nullableVersions") else b""
     if kind == "bool":
         return default in (True, "true")
     if kind == "uuid":
         return "00000000-0000-0000-0000-000000000000"
     if kind.startswith(("int", "uint")):
         return int(str(default or "0"), 0)
+    if kind == "float64":
+        return float(default or 0)
     return "struct"

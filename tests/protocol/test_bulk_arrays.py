@@ -89,3 +89,20 @@ def test_an_error_in_a_long_array_names_the_element() -> None:
     with pytest.raises(ProtocolError) as caught:
         decode(ListGroupsResponse, body.replace(b"group-150", b"group-15\xff"), 0)
     assert caught.value.evidence["field"] == "groups[150].group_id"
+
+
+def test_an_error_in_one_of_many_short_arrays_names_the_element() -> None:
+    partitions = [OffsetFetchResponsePartitions(partition_index=n, metadata=f"note-{n}") for n in range(3)]
+    groups = [
+        OffsetFetchResponseGroup(
+            group_id=f"group-{n:03}", topics=[OffsetFetchResponseTopics(name=f"topic-{n:03}", partitions=partitions)]
+        )
+        for n in range(200)
+    ]
+    answer = OffsetFetchResponse(groups=groups)
+    body = encode(answer, 9)
+    assert decode(OffsetFetchResponse, body, 9) == answer
+    at = body.index(b"note-1", body.index(b"group-150"))
+    with pytest.raises(ProtocolError) as caught:
+        decode(OffsetFetchResponse, body[:at] + b"\xff" + body[at + 1 :], 9)
+    assert caught.value.evidence["field"] == "groups[150].topics[0].partitions[1].metadata"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import tracemalloc
 import uuid
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -34,31 +32,7 @@ from kcli.protocol.offsets_topic import (
     encode_key,
     encode_offset_value,
 )
-from tests.protocol.golden import struct_as_json
-
-FILE = Path(__file__).parent.parent / "vectors" / "group_records.txt"
-
-
-class Line(NamedTuple):
-    name: str
-    version: int
-    data: bytes
-    json: dict[str, Any]
-
-    def __str__(self) -> str:
-        return f"{self.name} v{self.version}"
-
-
-def lines(*names: str) -> list[Line]:
-    found = []
-    for line in FILE.read_text().splitlines():
-        if not line.startswith("#"):
-            name, version, data, text = line.split(" ", 3)
-            if name in names:
-                found.append(Line(name, int(version), bytes.fromhex(data), json.loads(text)))
-    assert found
-    return found
-
+from tests.protocol.golden import RecordLine, record_lines, struct_as_json
 
 DECODERS = {
     "LegacyOffsetCommitKey": decode_key,
@@ -77,31 +51,31 @@ ENCODERS: dict[str, Any] = {
     "ConsumerProtocolSubscription": encode_subscription,
     "ConsumerProtocolAssignment": encode_assignment,
 }
-every_line = pytest.mark.parametrize("line", lines(*DECODERS), ids=str)
+every_line = pytest.mark.parametrize("line", record_lines(*DECODERS), ids=str)
 
 
 @every_line
-def test_records_written_by_kafka_are_decoded(line: Line) -> None:
+def test_records_written_by_kafka_are_decoded(line: RecordLine) -> None:
     flexible = line.name.endswith("MetadataValue") or line.name == "OffsetCommitValue"
     found = struct_as_json(DECODERS[line.name](line.data), line.version, flexible and line.version >= 4)
 
     assert found == line.json
 
 
-@pytest.mark.parametrize("line", lines(*ENCODERS), ids=str)
-def test_records_written_by_kafka_are_encoded_to_the_same_bytes(line: Line) -> None:
+@pytest.mark.parametrize("line", record_lines(*ENCODERS), ids=str)
+def test_records_written_by_kafka_are_encoded_to_the_same_bytes(line: RecordLine) -> None:
     assert ENCODERS[line.name](DECODERS[line.name](line.data), line.version) == line.data
 
 
 @every_line
-def test_truncated_records_are_a_protocol_error(line: Line) -> None:
+def test_truncated_records_are_a_protocol_error(line: RecordLine) -> None:
     for length in range(1 if line.name == "ConsumerProtocolAssignment" else 0, len(line.data)):
         with pytest.raises(ProtocolError):
             DECODERS[line.name](line.data[:length])
 
 
 @every_line
-def test_a_huge_number_at_any_position_allocates_little(line: Line) -> None:
+def test_a_huge_number_at_any_position_allocates_little(line: RecordLine) -> None:
     decode = DECODERS[line.name]
     decode(line.data)  # what is compiled now is not counted
     tracemalloc.start()
@@ -136,7 +110,7 @@ def test_a_group_is_encoded_as_v3_as_in_kafka_4_3_1() -> None:
 def test_both_kinds_of_offset_keys_are_decoded_and_the_newer_is_encoded() -> None:
     key = OffsetCommitKey(group="billing", topic="orders", partition=3)
 
-    assert {decode_key(line.data).group for line in lines("LegacyOffsetCommitKey")} == {"billing"}  # type: ignore[union-attr]
+    assert {decode_key(line.data).group for line in record_lines("LegacyOffsetCommitKey")} == {"billing"}  # type: ignore[union-attr]
     assert encode_key(key)[:2] == b"\0\1"
     assert encode_key(GroupMetadataKey(group="billing"))[:2] == b"\0\2"
 

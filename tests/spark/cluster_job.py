@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 
-def main(where: str, bootstrap: str, topic: str, out: str) -> None:
+def main(where: str, bootstrap: str, topic: str, out: str, loaded: str, doubled: str, resumed: str) -> None:
     from pyarrow.parquet import read_table
 
     from kcli.spark.pipelines.export import Export, export_batch, export_stream
@@ -38,9 +39,50 @@ def main(where: str, bootstrap: str, topic: str, out: str) -> None:
     shown = Export(f"{out}/stream", Shape(), commit_group=f"{topic}-shown")
     stream = export_stream(spark, some, shown, every_s=None, poll_s=0.2)
     found = look(spark, source, f"{topic}-shown")
+    export_and_load(spark, source, f"{out}/whole", loaded)
+    if "master" in place:  # a local Connect server does not repeat tasks
+        write_with_a_failing_task(spark, bootstrap, doubled, f"{out}/fuse-0")
+        write_with_a_failing_task(
+            spark, bootstrap, resumed, f"{out}/fuse-1", resumeFrom=json.dumps({resumed: {"0": 0}})
+        )
     close_session(spark)
     read_back = [len(set(read_table(f"{out}/{name}")["offset"].to_pylist())) for name in ("batch", "stream")]
     print(json.dumps({"batch": batch.records, "stream": stream.records, "read_back": read_back, "found": found}))
+
+
+def export_and_load(spark: SparkSession, source: KafkaSource, folder: str, to: str) -> None:
+    """Export the topic and load it into another one, as `kcli spark load` does."""
+    from kcli.spark.pipelines.export import Export, export_batch
+    from kcli.spark.pipelines.load import Load, outcome, plan_load, read_files, survey_files, target_bounds, write_load
+    from kcli.spark.pipelines.shape import Shape
+
+    export_batch(spark, source, Export(folder, Shape()))
+    load = Load(folder, source._replace(topics={to: None}))
+    frame = read_files(spark, load)
+    plan, errors = plan_load(load, survey_files(frame), target_bounds(spark, load.target))
+    assert errors == []
+    write_load(spark, frame, load, plan)
+    assert [error for _, _, error in outcome(load, plan, target_bounds(spark, load.target))] == [None] * len(plan)
+
+
+def write_with_a_failing_task(spark: SparkSession, bootstrap: str, topic: str, fuse: str, **options: str) -> None:
+    """Write 30,000 rows by one task. Its first attempt fails when the sink has a part of them."""
+
+    def fail_once(batches: Iterator[Any]) -> Iterator[Any]:
+        import os
+        import time
+
+        for number, batch in enumerate(batches):
+            if number == 2 and not os.path.exists(fuse):
+                time.sleep(2)  # the sink sends what it has
+                open(fuse, "w").close()
+                raise RuntimeError("injected")
+            yield batch
+
+    rows = spark.range(0, 30_000, 1, 1).selectExpr("rpad(string(id), 50, '.') value", "0 partition")
+    frame = rows.mapInArrow(fail_once, "value string, partition int")
+    given = {"kafka.bootstrap.servers": bootstrap, "kafka.linger.ms": "0", "topic": topic, **options}
+    frame.write.format("kcli").options(**given).mode("append").save()
 
 
 def look(spark: SparkSession, source: KafkaSource, group: str) -> dict[str, Any]:

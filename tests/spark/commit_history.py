@@ -7,6 +7,7 @@ records for that topic only from a client with the id of Kafka's own administrat
 from __future__ import annotations
 
 import struct
+import time
 from typing import NamedTuple
 
 from confluent_kafka import TopicPartition
@@ -14,8 +15,9 @@ from confluent_kafka.admin import AdminClient
 
 from tests.real_kafka import Kafka
 
-BASE_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 MINUTE_MS = 60_000
+# Of this day: a broker closes a segment whose records are older than segment.ms, and its cleaner then drops commits.
+BASE_MS = (time.time_ns() // 1_000_000 // (60 * MINUTE_MS) - 6) * 60 * MINUTE_MS
 
 
 class Written(NamedTuple):

@@ -25,7 +25,7 @@ def main(bootstrap: str, topic: str, other: str, out: str) -> None:
             opened.append(open_session(**settings))
         return opened[0]
 
-    session.open_session, session.close_session = open_once, lambda _: None  # type: ignore[assignment, misc]
+    session.open_session, session.close_session = open_once, lambda _, **more: None  # type: ignore[assignment, misc]
     commands = {
         "export": [topic, "--to", f"{out}/export", "--once", "--commit-group", "g"],
         "throughput": [topic, "--report", f"{out}/throughput.html"],
@@ -37,13 +37,19 @@ def main(bootstrap: str, topic: str, other: str, out: str) -> None:
         "group-offsets": ["--groups", "g"],
         "sql": [f"SELECT count(*) FROM topic('{topic}')"],
         "lag-history": ["--groups", "g", "--since", "-1m", "--every", "1s", "--report", f"{out}/lag.html"],
+        "compact": [f"{out}/small"],
+        "load": [f"{out}/export", "--topic", other, "--append"],
+        "archive": [f"{out}/kcli-spark.zip"],
         "doctor": [],
     }
     common = ["-b", bootstrap, "--master", "local[2]", "--conf", f"spark.driver.extraJavaOptions={JVM}"]
     statuses = {}
     for command, words in commands.items():
         print(f"--- kcli spark {command}", file=sys.stderr, flush=True)
-        statuses[command] = run(["spark", command, *words, *common], Environment.of_process())
+        where = [] if command == "archive" else common
+        if command == "compact":
+            opened[0].range(2).repartition(2).write.parquet(f"{out}/small")
+        statuses[command] = run(["spark", command, *words, *where], Environment.of_process())
     for spark in opened:
         close_session(spark)
     print(json.dumps(statuses))

@@ -12,7 +12,7 @@ from kcli.errors import ConfigError, KcliError, NotFound
 from kcli.spark.batch_plan import Plan, plan_batch
 from kcli.spark.loss import DataLoss
 from kcli.spark.options import SourceOptions
-from kcli.spark.task_ranges import TaskRange, split_ranges
+from kcli.spark.task_ranges import TaskRange, group_ranges, split_ranges
 from kcli.structs import TopicPartition
 from tests.spark.fake_lookup import FakeLookup, options, orders
 
@@ -218,6 +218,40 @@ def test_every_offset_is_in_one_task(sizes: list[tuple[int, int]], least: int | 
         assert not parts or (parts[0].start, parts[-1].end) == (whole.start, whole.end)
     assert all(it.size > 0 for it in tasks)
     assert most is None or all(it.size <= most for it in tasks)
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "least", "most", "tasks"),
+    [
+        (32, 1, None, None, 32),  # few: each has its own task
+        (200, 5_000, None, None, 40),
+        (200, 5_000, 200, None, 200),
+        (200, 5_000, 90, None, 100),
+        (200, 5_000, None, 10_000, 100),
+        (200, 100, None, None, 34),  # not fewer tasks than other machines have cores
+        (200, 30_000, None, None, 200),
+    ],
+)
+def test_many_small_ranges_share_tasks(count: int, size: int, least: int | None, most: int | None, tasks: int) -> None:
+    given = [TaskRange("t", number, 0, size) for number in range(count)]
+    assert len(group_ranges(given, least, most)) == tasks
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 40_000)), max_size=120),
+    st.none() | st.integers(1, 150),
+    st.none() | st.integers(5, 60_000),
+)
+def test_each_range_is_in_one_task(sizes: list[tuple[int, int]], least: int | None, most: int | None) -> None:
+    given = [TaskRange("t", partition, 0, size) for partition, size in sorted(sizes)]
+    tasks = group_ranges(given, least, most)
+    assert [TaskRange(*range_) for task in tasks for range_ in task] == given
+    for task in tasks:
+        partitions = [partition for _, partition, _, _ in task]
+        assert len({*partitions}) == len(partitions)
+        offsets = sum(end - start for _, _, start, end in task)
+        assert len(task) == 1 or offsets <= min(25_000, most or 25_000)
 
 
 def test_a_plan_is_split_into_tasks() -> None:

@@ -277,7 +277,7 @@ def test_the_exit_status_depends_on_failed_checks(
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     monkeypatch.setattr("kcli.spark.session.open_session", answering(session))
-    monkeypatch.setattr("kcli.spark.session.close_session", closed.append)
+    monkeypatch.setattr("kcli.spark.session.close_session", lambda spark, **_: closed.append(spark))
     monkeypatch.setattr("kcli.cli.spark.progress.ProgressLine.follow", lambda *_: None)
     done = run_kcli("spark", "doctor", "--master", "spark://host:7077", "-b", "kafka:9092", "--output", "json")
     assert done.status == status, done.err
@@ -291,3 +291,21 @@ def test_a_usage_error_is_one_line_and_does_not_start_spark(monkeypatch: pytest.
     done = run_kcli("spark", "doctor", "--ship", "boat", "-b", "127.0.0.1:1")
     assert (done.status, done.text, done.err.count("\n")) == (2, "", 1)
     assert "--ship: 'boat' is not valid; use auto" in done.err
+
+
+@pytest.mark.parametrize(
+    ("given", "home", "message"),
+    [
+        (("--remote", "sc://host"), None, "--class-archive cannot be combined with --remote"),
+        ((), "/opt/spark", "--class-archive needs PySpark as pip installs it: unset SPARK_HOME"),
+    ],
+)
+def test_a_class_archive_that_no_session_could_use_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: tuple[str, ...], home: str | None, message: str
+) -> None:
+    for name, value in {**java_of(tmp_path), **({"SPARK_HOME": home} if home else {})}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("kcli.spark.session.open_session", lambda **_: pytest.fail("Spark was started"))
+    done = run_kcli("spark", "doctor", "--class-archive", *given, "-b", "127.0.0.1:1")
+    assert (done.status, done.text, done.err.count("\n")) == (2, "", 1)
+    assert message in done.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import json
+import random
 from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +30,7 @@ NOT_UTF8 = "records with invalid UTF-8: {}; written as U+FFFD, --value raw keeps
 def kcli(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Kcli:
     """`kcli spark ...` without a start of Spark."""
     monkeypatch.setattr(session, "open_session", lambda **_: spark)
-    monkeypatch.setattr(session, "close_session", lambda _: None)
+    monkeypatch.setattr(session, "close_session", lambda _, **more: None)
     return run_kcli
 
 
@@ -102,6 +103,117 @@ def test_json_values_become_columns_and_others_keep_their_text(kcli: Kcli, our_k
         "tags": ["a"],
         "x": None,
     }
+
+
+def test_fields_become_columns_and_folders_and_others_are_dead_letters(
+    kcli: Kcli, our_kafka: Kafka, tmp_path: Path
+) -> None:
+    documents = [
+        {"id": 1, "customer": {"country": "DE", "city": "Köln"}, "offset": 7, "tags": ["a"]},
+        {"id": 2, "customer": {"country": "FR/x"}, "tags": []},
+        {"id": 3},
+    ]
+    bad: dict[str, object] = {"key": b"\xff", "value": b'{"id": "\xff"', "headers": [("h", None)]}
+    records = [{"key": b"k", "value": json.dumps(it).encode()} for it in documents] + [bad]
+    topic = fill(our_kafka, records, partitions=1)
+    ddl = "json:id BIGINT, customer STRUCT<country: STRING, city: STRING>, offset INT, tags ARRAY<STRING>"
+    words = ["spark", "export", topic, "-b", our_kafka.bootstrap_servers, "--partition-by", "value.customer.country"]
+    out, dead = tmp_path / "out", tmp_path / "dead"
+    done = kcli(*words, "--value", ddl, "--flatten", "--to", str(out), "--dead-letter", str(dead), "-O", "json")
+    assert done.status == 0, done.err
+    assert done.err == f"values that did not decode: 1; written to {dead}\n"
+    (item,) = json.loads(done.text)["items"]
+    assert (item["records"], item["errors"]) == (3, 1)
+    assert sorted(path.parent.name for path in out.rglob("*.parquet")) == [
+        "customer_country=DE",
+        "customer_country=FR%2Fx",
+        "customer_country=__HIVE_DEFAULT_PARTITION__",
+    ]
+    rows = read_back(out)
+    assert [row["id"] for row in rows] == [1, 2, 3]
+    flat = ("customer_country", "customer_city", "value_offset", "tags", "offset", "key")
+    assert tuple(rows[0][name] for name in flat) == ("DE", "Köln", 7, ["a"], 0, "k")
+    assert not rows[0].keys() & {"value", "value_error"}
+    (letter,) = read_back(dead)
+    assert letter.pop("error") == "the value does not match the columns"
+    assert [letter] == expected(topic, records, partitions=1)[3:]
+    restored = our_kafka.new_topic(1, retention_ms=-1)
+    loaded = kcli("spark", "load", str(dead), "--topic", restored, "-b", our_kafka.bootstrap_servers)
+    assert loaded.status == 0, loaded.err
+    again = kcli("spark", "export", restored, "--to", str(tmp_path / "x"), "-b", our_kafka.bootstrap_servers)
+    assert again.status == 0, again.err
+    (row,) = read_back(tmp_path / "x")
+    same = ("key", "value", "timestamp", "headers")
+    assert [row[name] for name in same] == [letter[name] for name in same]
+
+    stream = [*words[:-1], "value.id", "--value", ddl, "--fields", "customer.country=land,id", "--once"]
+    streamed, more_dead = tmp_path / "stream", tmp_path / "more_dead"
+    done = kcli(*stream, "--to", str(streamed), "--dead-letter", str(more_dead), "--target-file-size", "1MB")
+    assert done.status == 0, done.err
+    assert [(row["id"], row["land"]) for row in read_back(streamed)] == [(1, "DE"), (2, "FR/x"), (3, None)]
+    assert [(row["offset"], row["value"]) for row in read_back(more_dead)] == [(3, bad["value"])]
+
+
+def test_files_have_the_wanted_size_and_repeats_are_written_once(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
+    chance = random.Random(5)
+    records = [{"key": b"%d" % (n % 100), "value": chance.randbytes(400)} for n in range(3000)]
+    records += [{"key": None, "value": records[1]["value"]}] * 2
+    records += records[2990:3000]
+    topic = fill(our_kafka, records, partitions=3)
+    words = ["spark", "export", topic, "-b", our_kafka.bootstrap_servers, "--columns", "key,value,partition,offset"]
+    sized = kcli(*words, "--to", str(tmp_path / "sized"), "--target-file-size", "200KB")
+    assert sized.status == 0, sized.err
+    sizes = [path.stat().st_size for path in (tmp_path / "sized").glob("*.parquet")]
+    assert len(read_back(tmp_path / "sized")) == len(records)
+    assert 5 <= len(sizes) <= 9
+    assert 100_000 < max(sizes) < 300_000
+
+    folders = ("--partition-by", "partition", "--target-file-size", "10MB", "--dedup")
+    newest = {record["key"]: number for number, record in enumerate(records)}
+    for way in ("key", "key,value"):
+        out = tmp_path / way
+        done = kcli(*words, "--to", str(out), *folders, way)
+        assert done.status == 0, done.err
+        assert len(list(out.rglob("*.parquet"))) == 3, "one file in each folder"
+        places = [row["offset"] * 3 + int(row["partition"]) for row in read_back(out)]
+        if way == "key":
+            without_key = [3000, 3001]
+            assert sorted(places) == sorted({*newest.values(), *without_key})
+        else:
+            assert sorted(places) == list(range(3001)), "the first of equal records"
+
+
+def test_small_files_of_a_stream_are_compacted_while_spark_reads_each_record_once(
+    kcli: Kcli, spark: SparkSession, our_kafka: Kafka, tmp_path: Path
+) -> None:
+    records = [{"key": b"%d" % n, "value": None if n == 5 else b"%d" % n, "headers": [("h", b"x")]} for n in range(24)]
+    topic = fill(our_kafka, records, partitions=1)
+    words = ["spark", "export", topic, "--to", str(tmp_path), "-b", our_kafka.bootstrap_servers, "--once"]
+    words += ["--partition-by", "dt", "--compression", "zstd", "--max-offsets-per-trigger", "2"]
+    assert kcli(*words).status == 0
+    before = len(list(tmp_path.rglob("*.parquet")))
+    assert before >= 12
+    planned = kcli("spark", "compact", str(tmp_path), "--dry-run", "-O", "json")
+    assert planned.err == "nothing was changed\n"
+    done = kcli("spark", "compact", str(tmp_path), "-O", "json")
+    assert done.status == 0, done.err
+    assert done.text == planned.text
+    (item,) = json.loads(done.text)["items"]
+    after = list(tmp_path.rglob("*.parquet"))
+    assert len(after) == before - item["replaced"] + item["new_files"]
+    assert (item["replaced"], item["new_files"]) == (8, 1), "batches 1 to 9; one file is alone in its folder"
+    assert all(path.name.endswith(".zstd.parquet") for path in after)
+
+    fill_again(our_kafka, topic, records[:2], partitions=1)
+    assert kcli(*words).status == 0
+    frame = spark.read.parquet(str(tmp_path))
+    rows = frame.select("offset", "key", "value", "headers.value", "timestamp").orderBy("offset").collect()
+    assert [row.offset for row in rows] == list(range(26))
+    assert [row.key for row in rows[:24]] == [record["key"] for record in records]
+    assert rows[5].value is None
+    assert [row["offset"] for row in read_back(tmp_path)] == list(range(26)), "readers that ignore the list"
+    assert dict(frame.dtypes)["timestamp"] == "timestamp"
+    assert kcli("spark", "compact", str(tmp_path), "--master", "spark://x:1").status == 2
 
 
 def test_directories_by_time_and_rows_by_condition(

@@ -257,6 +257,13 @@ def test_profile_of_json_fields(here: Run, known_topic: KnownTopic) -> None:
         if "amount" in document
     )
     assert {name for name, row in rows.items() if row["drift"]} == {"amount"}
+    turned = min(
+        (it.timestamp_ms, it.partition, it.offset)
+        for it, document in documents(known_topic)
+        if isinstance(document, dict) and isinstance(document.get("amount"), str)
+    )
+    since = f"string since {iso(turned[0])} ({turned[1]}:{turned[2]})"
+    assert f"{known_topic.name}: amount was number, {since}" in result.err
     for name in ("id", "amount", "currency", "note", "paid"):
         having = [(at, document) for at, document in objects if name in document]
         row = rows[name]

@@ -52,19 +52,24 @@ def test_a_password_is_in_no_plan_event_progress_error_or_checkpoint(
     frame = spark.read.format("kcli").options(**options).load()
     assert frame.collect() == []
     stream = spark.readStream.format("kcli").options(**options).load()
-    writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    target = {"kafka.bootstrap.servers": our_kafka.bootstrap_servers, "topic": our_kafka.new_topic(1), **SECRETS}
+    spark.range(3).selectExpr("'v' value").write.format("kcli").options(**target).mode("append").save()
+    writer = stream.select("value").writeStream.format("kcli").options(**target)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     for plan in (frame, stream):
         plan.explain("extended")
     query.explain(extended=True)
     protocol = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN"}
+    with pytest.raises(Exception, match="two logins") as not_written:
+        spark.range(3).selectExpr("'v' value").write.format("kcli").options(**target, **protocol).mode("append").save()
     contradicting = spark.read.format("kcli").options(**options, **protocol).load()
     with pytest.raises(Exception, match="two logins") as refused:
         contradicting.collect()
     shown = capfd.readouterr().out
     assert "(redacted)" in shown
-    assert MARK not in shown + str(query.recentProgress) + str(refused.value)
+    assert MARK not in shown + str(query.recentProgress) + str(refused.value) + str(not_written.value)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     events = [path for path in Path(spark.conf.get("spark.eventLog.dir") or "").rglob("*") if path.is_file()]
     assert files

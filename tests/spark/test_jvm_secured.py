@@ -25,7 +25,7 @@ Properties = dict[str, str]
 def kcli(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Kcli:
     """`kcli spark ...` without a start of Spark."""
     monkeypatch.setattr(session, "open_session", lambda **_: spark)
-    monkeypatch.setattr(session, "close_session", lambda _: None)
+    monkeypatch.setattr(session, "close_session", lambda _, **more: None)
     return run_kcli
 
 

@@ -36,6 +36,18 @@ GOOD = {
     "maxRecordsPerPartition": "1000",
     "groupIdPrefix": "mine",
     "includeHeaders": "true",
+    **{
+        f"{side}.{name}": text
+        for side in ("key", "value")
+        for name, text in {
+            "decode": "avro",
+            "subject": "s",
+            "schema.version": "3",
+            "schema.file": "a.avsc",
+            "message": "m",
+            "raw": "all",
+        }.items()
+    },
     "view": "batches",
     "columns": "offset, value",
     "groups": "g1,g2",

@@ -27,8 +27,9 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The interpreter of a virtual environment made by `pip install '.[spark]'`; skipped if packages cannot be had."""
     folder = tmp_path_factory.mktemp("bare")
     source = folder / "source"  # the build writes into the source folder
-    shutil.copytree(ROOT / "kcli", source / "kcli", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("kcli", "man", "completions"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", "pyspark_kcli.py"):
         shutil.copy(ROOT / name, source)
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     python = folder / "venv" / "bin" / "python"

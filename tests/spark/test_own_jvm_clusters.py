@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -22,9 +23,11 @@ from tests.consumer.header_reader import BatchHeaderReader
 from tests.real_kafka import OwnBroker
 from tests.spark.clusters import bare_environment, connect_server, standalone
 from tests.spark.groups import committed
+from tests.spark.reading import rows_of_topic
 
 pytestmark = [pytest.mark.spark_cluster, pytest.mark.usefixtures("java")]
 JOB = Path(__file__).with_name("cluster_job.py")
+HEADERS = [("a", b"1"), ("a", None)]
 
 
 def codecs(kafka: OwnBroker, topic: str) -> set[str]:
@@ -40,15 +43,17 @@ def codecs(kafka: OwnBroker, topic: str) -> set[str]:
 def test_batch_and_stream_run_on_clusters_without_kcli(
     cluster: Callable[[Path], AbstractContextManager[str]], our_kafka: OwnBroker, tmp_path: Path
 ) -> None:
-    topic = our_kafka.new_topic(partitions=2)
+    topic, loaded = our_kafka.new_topic(partitions=2), our_kafka.new_topic(partitions=2)
+    doubled, resumed = our_kafka.new_topic(), our_kafka.new_topic()
     for first, codec in enumerate(CODEC_NAMES):
         producer = our_kafka.ordered_producer(compression_type=codec, linger_ms=50)
         for number in range(60 * first, 60 * first + 60):
-            producer.produce(topic, key=b"k%d" % (number % 100), value=b"v" * 10, partition=0)
+            producer.produce(topic, key=b"k%d" % (number % 100), value=b"v" * 10, headers=HEADERS, partition=0)
         producer.flush()
     assert codecs(our_kafka, topic) == set(CODEC_NAMES)
     with cluster(tmp_path) as where:
         command = [sys.executable, str(JOB), where, our_kafka.bootstrap_servers, topic, str(tmp_path / "out")]
+        command += [loaded, doubled, resumed]
         environment = {**bare_environment(tmp_path), "PYTHONPATH": "", "HOME": os.environ.get("HOME", "/")}
         environment.pop("SPARK_HOME")
         done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=600)
@@ -64,3 +69,15 @@ def test_batch_and_stream_run_on_clusters_without_kcli(
         "lag-history": 2,
     }
     assert {number: at for number, (at, _) in committed(our_kafka, f"{topic}-shown").items()} == {0: 300, 1: 0}
+    assert rows_of_topic(our_kafka, loaded) == rows_of_topic(our_kafka, topic)
+    if cluster is standalone:
+        check_failed_task(our_kafka, doubled, resumed)
+
+
+def check_failed_task(kafka: OwnBroker, doubled: str, resumed: str) -> None:
+    """A repeated task stores again what its first attempt has stored, and only that; with `resumeFrom` nothing."""
+    counts = Counter(int((row[3] or b"").rstrip(b".")) for row in rows_of_topic(kafka, doubled))
+    assert set(counts) == set(range(30_000))
+    assert {number for number, count in counts.items() if count > 1} == set(range(counts.total() - 30_000))
+    assert 10_000 <= counts.total() - 30_000 <= 20_000
+    assert [int((row[3] or b"").rstrip(b".")) for row in rows_of_topic(kafka, resumed)] == list(range(30_000))

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from kcli.errors import ConfigError, DisconnectedError, TimeoutExpired
+from kcli.spark.jvm_process import jvm_failure
 from kcli.spark.session import (
     _limit_retries,
     check_reachable,
-    jvm_failure,
     limit_shuffle,
     open_session,
     spark_addresses,
@@ -139,9 +139,9 @@ def test_a_jvm_that_dies_is_the_reason_of_all_later_errors(
     monkeypatch: pytest.MonkeyPatch, program: str, how: str
 ) -> None:
     with subprocess.Popen([sys.executable, "-c", program]) as process:
-        monkeypatch.setattr("kcli.spark.session._Jvm.started", process)
+        monkeypatch.setattr("kcli.spark.jvm_process._Jvm.started", process)
         assert str(jvm_failure()).startswith(f"the JVM of Spark has ended unexpectedly ({how}); if memory was short")
-    monkeypatch.setattr("kcli.spark.session._Jvm.started", None)
+    monkeypatch.setattr("kcli.spark.jvm_process._Jvm.started", None)
     assert jvm_failure() is None
 
 

@@ -30,6 +30,7 @@ from kcli.spark.loss import DataLoss
 from kcli.spark.session import close_session, lean_home
 from kcli.spark.ship import prepend_python_path, shipping_conf, zip_kcli
 from kcli.spark.spark_errors import SparkFailed, translate_error
+from tests.cli.fake import run_kcli
 
 USE_THE_SOURCE = """
 import sys, pickle
@@ -59,6 +60,40 @@ def test_the_zip_is_deterministic_and_has_all_imports_of_the_source() -> None:
     assert again == zip_kcli()
 
 
+def test_the_archive_is_found_by_spark_and_makes_itself_again(tmp_path: Path) -> None:
+    """Spark imports each top-level module named pyspark_* and takes its DefaultSource (SPARK-45917)."""
+    path = tmp_path / "kcli-spark.zip"
+    assert run_kcli("spark", "archive", str(path)).status == 0
+    program = """
+from pkgutil import iter_modules
+import io, sys
+from importlib import import_module
+from kcli.spark.ship import is_archived, zip_kcli
+[name] = [it.name for it in iter_modules([sys.argv[1]]) if it.name.startswith("pyspark_")]
+print(import_module(name).DefaultSource.name(), is_archived(), zip_kcli() == open(sys.argv[1], "rb").read())
+"""
+    pytest.importorskip("pyspark")
+    command = [sys.executable, "-c", program, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(path)}, cwd=tmp_path)
+    assert (done.stdout, done.returncode) == ("kcli True True\n", 0), done.stderr
+    assert run_kcli("spark", "archive", str(tmp_path)).err == f"kcli: FILE: {tmp_path} is a folder; use a file\n"
+
+
+def test_spark_finds_the_source_without_a_call_and_refuses_an_option_that_would_have_no_effect() -> None:
+    pytest.importorskip("pyspark")
+    from kcli.errors import ConfigError
+    from kcli.spark.source import KcliDataSource
+    from pyspark_kcli import DefaultSource
+
+    options = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t", "commitGroup": "g"}
+    source = DefaultSource(options)
+    assert isinstance(source, KcliDataSource)
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    with pytest.raises(ConfigError, match=r"commitGroup requires a call of kcli.spark.register\(spark\)"):
+        source.streamReader(StructType([StructField("value", BinaryType())]))
+
+
 def test_a_classic_cluster_gets_the_zip_on_executors_and_planner() -> None:
     environ = {"PYTHONPATH": "/mine"}
     path = shipping_conf("spark://host:7077", "auto", environ)["spark.submit.pyFiles"]
@@ -71,7 +106,7 @@ def test_a_classic_cluster_gets_the_zip_on_executors_and_planner() -> None:
 def test_the_zip_is_deleted_with_the_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The kcli process ends without Python's exit functions."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("kcli.spark.session._Jvm.started", None)  # that of other tests
+    monkeypatch.setattr("kcli.spark.jvm_process._Jvm.started", None)  # that of other tests
     shipping_conf("spark://host:7077", "auto", {})
     assert len(list(tmp_path.glob("*/kcli.zip"))) == 1
     close_session(None)

@@ -29,7 +29,7 @@ def options(kafka: Kafka, topic: str, **more: object) -> SourceOptions:
 
 
 def read(options: SourceOptions, *task: Any) -> list[dict[str, Any]]:
-    return [row for batch in read_task(options, task) for row in batch.to_pylist()]
+    return [row for batch in read_task(options, [task]) for row in batch.to_pylist()]
 
 
 def values(options: SourceOptions, *task: Any) -> list[bytes]:
@@ -51,6 +51,41 @@ def delete_before(kafka: Kafka, topic: str, offset: int) -> None:
 def test_exactly_the_range_is_read(any_kafka: Kafka) -> None:
     topic = filled(any_kafka)
     assert values(options(any_kafka, topic), topic, 0, 5, 12) == [b"%d" % number for number in range(5, 12)]
+
+
+def test_a_task_reads_ranges_of_several_partitions(any_kafka: Kafka) -> None:
+    first, second = filled(any_kafka), filled(any_kafka, 30)
+    ranges = [(first, 0, 5, 12), (second, 0, 0, 30)]
+    rows = [row for batch in read_task(options(any_kafka, "any"), ranges) for row in batch.to_pylist()]
+    for topic, _, start, end in ranges:
+        found = [(row["offset"], row["value"]) for row in rows if row["topic"] == topic]
+        assert found == [(offset, b"%d" % offset) for offset in range(start, end)]
+    assert len(rows) == 37
+
+
+def test_loss_in_one_range_of_a_task_is_reported_for_it(any_kafka: Kafka, capfd: pytest.CaptureFixture[str]) -> None:
+    whole, cut = filled(any_kafka), filled(any_kafka)
+    delete_before(any_kafka, cut, 8)
+    ranges = [(whole, 0, 0, 20), (cut, 0, 3, 20), ("never-was", 0, 0, 5)]
+    lenient = options(any_kafka, "any", failOnDataLoss=False, kafkaConsumer_pollTimeoutMs=2_000)
+    rows = [row for batch in read_task(lenient, ranges) for row in batch.to_pylist()]
+    assert sorted((row["topic"], row["offset"]) for row in rows) == sorted(
+        [*((whole, offset) for offset in range(20)), *((cut, offset) for offset in range(8, 20))]
+    )
+    reported = capfd.readouterr().err
+    assert f"{cut}-0: offsets 3 to 7 were deleted before they were read" in reported
+    assert "never-was-0 does not exist any more" in reported
+    assert whole not in reported
+    with pytest.raises(DataLoss, match=rf"({cut}|never-was)-0"):
+        list(read_task(lenient._replace(fail_on_data_loss=True), ranges))
+
+
+def test_a_row_limit_applies_to_each_range_of_a_task(any_kafka: Kafka) -> None:
+    first, second = filled(any_kafka), filled(any_kafka)
+    limited = options(any_kafka, "any", rowLimitPerPartition=3)
+    batches = read_task(limited, [(first, 0, 5, 12), (second, 0, 0, 20)])
+    rows = [(row["topic"], row["offset"]) for batch in batches for row in batch.to_pylist()]
+    assert rows == [*((first, offset) for offset in (5, 6, 7)), *((second, offset) for offset in (0, 1, 2))]
 
 
 def test_a_task_without_a_range_yields_nothing(any_kafka: Kafka) -> None:
@@ -115,7 +150,7 @@ def test_records_deleted_while_the_task_reads(any_kafka: Kafka, lenient: bool) -
     topic = any_kafka.new_topic(1)
     shapes.produce(any_kafka, topic, [b"%06d" % number + bytes(60_000) for number in range(60)])
     slowly = options(any_kafka, topic, failOnDataLoss=not lenient, kafka_max_partition_fetch_bytes=100_000)
-    batches = read_task(slowly, (topic, 0, 0, 60))
+    batches = read_task(slowly, [(topic, 0, 0, 60)])
     found = [next(batches)]
     delete_before(any_kafka, topic, 50)
     if not lenient:
@@ -200,7 +235,7 @@ def test_a_task_closed_early_closes_its_connection(any_kafka: Kafka) -> None:
     """`take(20)` closes the iterator of a task: a response in flight must not reach the next task."""
     close_idle()
     topic = filled(any_kafka)
-    batches = read_task(options(any_kafka, topic, arrow_batchRows=5), (topic, 0, 0, 20))
+    batches = read_task(options(any_kafka, topic, arrow_batchRows=5), [(topic, 0, 0, 20)])
     assert next(batches).num_rows == 5
     batches.close()  # type: ignore[attr-defined]
     assert not task._idle

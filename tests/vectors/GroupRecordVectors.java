@@ -10,8 +10,8 @@ import org.apache.kafka.common.protocol.MessageUtil;
 
 /**
  * Lines "name version json" in, lines "name version bytes json" out: the bytes, in hex, of the keys and values of
- * __consumer_offsets (keys with their kind before them, values with their version), and of what consumers write for the
- * leader of their group. Run by make_group_records.py.
+ * __consumer_offsets and __transaction_state (keys with their kind before them, values with their version), and of what
+ * consumers write for the leader of their group. Run by make_group_records.py.
  */
 public class GroupRecordVectors {
     public static void main(String[] arguments) throws Exception {
@@ -21,9 +21,10 @@ public class GroupRecordVectors {
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split(" ", 3);
             short version = Short.parseShort(words[1]);
-            Class<?> data = Class.forName(words[0].startsWith("ConsumerProtocol")
-                ? "org.apache.kafka.common.message." + words[0]
-                : "org.apache.kafka.coordinator.group.generated." + words[0]);
+            String home = words[0].startsWith("ConsumerProtocol") ? "common.message."
+                : words[0].startsWith("TransactionLog") ? "coordinator.transaction.generated."
+                : "coordinator.group.generated.";
+            Class<?> data = Class.forName("org.apache.kafka." + home + words[0]);
             Message message = (Message) Class.forName(data.getName() + "JsonConverter")
                 .getMethod("read", JsonNode.class, short.class).invoke(null, mapper.readTree(words[2]), version);
             ByteBuffer bytes = words[0].endsWith("Key")

@@ -12,6 +12,8 @@ import contextlib
 import json
 import re
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -21,8 +23,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from kcli.protocol.headers import decode_response, encode_request
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kcli.protocol.registry import ApiKey, api_name
+from tests.java_driver import packed
 from tests.real_kafka import KafkaNode, fetch_jars, free_ports
+from tests.real_kafka_cluster import BrokerOnly
 from tests.streams_member import StreamsMember
 from tests.vectors.proxy import Exchange, RecordingProxy
 
@@ -31,32 +37,38 @@ EXCHANGES_PER_VERSION = 3
 LARGEST_FRAME = 6000
 SPOKEN_KEYS = {int(key) for key in ApiKey}
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+RECEIVER = Path(__file__).parent / "TelemetryReceiver.java"
+TRANSACTIONAL_CLIENT = Path(__file__).parent.parent / "interop" / "transactions" / "TransactionalClient.java"
 JAAS = f'{PLAIN} user_alice="alice-secret";'
 
 
 class Lab:
-    """A broker behind two recording proxies, one for each listener."""
+    """A broker behind two recording proxies, one for each listener, and one for its controller's listener."""
 
     def __init__(self, folder: Path) -> None:
-        plain, sasl = free_ports(2)
+        plain, sasl, controller = free_ports(3)
         self.node = KafkaNode(
             folder,
-            fetch_jars(),
+            _jars_and_receiver(folder),
             settings={
                 "sasl.enabled.mechanisms": "PLAIN",
                 "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
                 "super.users": "User:ANONYMOUS;User:alice",
                 "delegation.token.secret.key": "a secret key of the captures",
+                "metadata.log.max.record.bytes.between.snapshots": "1000",
+                "metric.reporters": RECEIVER.stem,
             },
             more_listeners=["SASL_PLAINTEXT"],
-            advertised={"PLAINTEXT": plain, "SASL_PLAINTEXT": sasl},
+            advertised={"PLAINTEXT": plain, "SASL_PLAINTEXT": sasl, "CONTROLLER": controller},
         )
         self.address = f"127.0.0.1:{plain}"
         self.sasl_address = f"127.0.0.1:{sasl}"
+        self.controller_address = f"127.0.0.1:{controller}"
         self.proxies = [
             RecordingProxy(("127.0.0.1", self.node.port), plain),
             RecordingProxy(("127.0.0.1", self.node.ports["SASL_PLAINTEXT"]), sasl),
+            RecordingProxy(("127.0.0.1", self.node.ports["CONTROLLER"]), controller),
         ]
 
     def origin(self, name: str) -> None:
@@ -65,6 +77,16 @@ class Lab:
 
     def tool(self, tool: str, *args: str, **how: Any) -> None:
         self.node.tool(tool, "--bootstrap-server", self.address, *args, **how)
+
+
+def _jars_and_receiver(folder: Path) -> Path:
+    """Return a folder with links to Kafka's jars, and the receiver of clients' metrics."""
+    jars = fetch_jars()
+    linked = folder / jars.name
+    linked.mkdir()
+    for jar in (*jars.iterdir(), packed(RECEIVER, jars)):
+        (linked / jar.name).symlink_to(jar)
+    return linked
 
 
 def with_java(lab: Lab) -> None:
@@ -146,6 +168,137 @@ def with_quotas(lab: Lab) -> None:
     client = ("--entity-type", "clients", "--entity-name", "c")
     lab.tool("ConfigCommand", "--alter", *client, "--add-config", "request_percentage=12.5")
     lab.tool("ConfigCommand", "--describe", *client)
+
+
+def with_share_group(lab: Lab) -> None:
+    """Read as a member of a share group; each record is acknowledged, the last ones when the session is closed."""
+    lab.origin(f"Apache Kafka tools {lab.node.version}")
+    topic = ("--topic", "shared")
+    lab.tool("TopicCommand", "--create", *topic, "--partitions", "1")
+    group = ("--entity-type", "groups", "--entity-name", "share-readers")
+    lab.tool("ConfigCommand", "--alter", *group, "--add-config", "share.auto.offset.reset=earliest")
+    lab.tool("ConsoleProducer", *topic, stdin="one\ntwo\nthree\nfour\n")
+    read = ("--max-messages", "4", "--timeout-ms", "20000")
+    lab.tool("ConsoleShareConsumer", *topic, "--group", "share-readers", *read)
+
+
+@contextlib.contextmanager
+def second_broker(lab: Lab) -> Iterator[BrokerOnly]:
+    """Join a second broker with two log directories, behind a proxy of its own; it is unregistered in the end."""
+    folder = Path(tempfile.mkdtemp(prefix="second-", dir=lab.node.folder))
+    dirs = {"log.dirs": f"{folder}/a,{folder}/b", "authorizer.class.name": "", "auto.create.topics.enable": "false"}
+    second = BrokerOnly(folder, lab.node.jars, 2, lab.controller_address, dirs)
+    (advertised,) = free_ports(1)
+    lab.proxies.append(RecordingProxy(("127.0.0.1", second.port), advertised))
+    with second.config_file.open("a") as settings:
+        settings.write(f"advertised.listeners=PLAINTEXT://127.0.0.1:{advertised}\n")
+    second.format()
+    metadata = lab.node.data / "__cluster_metadata-0"
+    while not list(metadata.glob("*[1-9]*-*.checkpoint")):  # the second broker begins with this snapshot
+        time.sleep(0.2)
+    lab.origin(f"Apache Kafka broker {lab.node.version}")
+    second.launch()
+    try:
+        second.wait_until_ready()
+        yield second
+    finally:
+        second.stop()
+    lab.origin(f"Apache Kafka tools {lab.node.version}")
+    _output_of(*lab.node.java("ClusterTool"), "unregister", "--bootstrap-server", lab.address, "--id", "2")
+
+
+def with_second_broker(lab: Lab) -> None:
+    """Give a second broker a replica, and change the cluster with Kafka's tools."""
+    with second_broker(lab) as second:
+        at = ("--bootstrap-server", second.bootstrap_servers)
+        second.tool("TopicCommand", *at, "--create", "--topic", "moved", "--replica-assignment", "2")  # forwarded
+        _init_producer_id(second.port)
+        lab.origin(f"Apache Kafka tools {lab.node.version}")
+        for replicas, directory in (([1, 2], "any"), ([1, 2], f"{second.folder}/a"), ([1, 2], f"{second.folder}/b")):
+            partition = {"topic": "moved", "partition": 0, "replicas": replicas, "log_dirs": ["any", directory]}
+            _reassign(lab, {"version": 1, "partitions": [partition]})
+        lab.tool("LeaderElectionCommand", "--election-type", "preferred", "--topic", "moved", "--partition", "0")
+        lab.tool("MetadataQuorumCommand", "describe", "--status")
+        lab.tool("FeatureCommand", "upgrade", "--feature", "group.version=1", "--dry-run", check=False)
+
+
+def _reassign(lab: Lab, plan: dict[str, Any]) -> None:
+    move = lab.node.folder / "move.json"
+    move.write_text(json.dumps(plan))
+    command = (*lab.node.java("ReassignPartitionsCommand"), "--bootstrap-server", lab.address)
+    _output_of(*command, "--reassignment-json-file", str(move), "--execute")
+    while "No partition reassignments" not in _output_of(*command, "--list"):
+        time.sleep(0.2)
+
+
+def with_transactions_over_two_brokers(lab: Lab) -> None:
+    """Write transactions to leaders on two brokers: their leaders and coordinators need each other's requests."""
+    with second_broker(lab) as second:
+        topic = ("--topic", "spread", "--replica-assignment", "1,2")
+        second.tool("TopicCommand", "--bootstrap-server", second.bootstrap_servers, "--create", *topic)
+        _with_java_transactions(lab)
+        _with_librdkafka_transactions(lab)
+    brokers: dict[int, int] = {
+        ApiKey.WRITE_TXN_MARKERS: 0,
+        ApiKey.ADD_PARTITIONS_TO_TXN: 4,
+    }  # the first version that only brokers send
+    for proxy in lab.proxies:
+        proxy.exchanges[:] = [
+            exchange._replace(origin=f"Apache Kafka broker {lab.node.version}")
+            if exchange.version >= brokers.get(exchange.api_key, 99)
+            else exchange
+            for exchange in proxy.exchanges
+        ]
+
+
+def _with_java_transactions(lab: Lab) -> None:
+    lab.origin(f"Apache Kafka clients {lab.node.version}")
+    settings = {"bootstrap.servers": lab.address, "transactional.id": "spread-java"}
+    orders: list[dict[str, Any]] = [{"do": "producer", "settings": settings}, {"do": "init"}]
+    for end in ("commit", "abort"):
+        orders += [{"do": "begin"}]
+        orders += [{"do": "send", "topic": "spread", "partition": number, "value": end} for number in (0, 1)]
+        orders += [{"do": "send_offsets", "topic": "spread", "partition": 0, "offset": 1, "group": "spread-group"}]
+        orders += [{"do": "flush"}, {"do": end}]
+    lines = "".join(json.dumps({"name": "p", **order}) + "\n" for order in orders)
+    command = ["java", "-cp", f"{lab.node.jars}/*", str(TRANSACTIONAL_CLIENT)]
+    answers = _output_of(*command, stdin=lines)
+    if "error" in answers:
+        raise SystemExit(answers)
+
+
+def _with_librdkafka_transactions(lab: Lab) -> None:
+    import confluent_kafka
+
+    lab.origin(f"confluent-kafka {confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})")
+    at = {"bootstrap.servers": lab.address}
+    consumer = confluent_kafka.Consumer({**at, "group.id": "spread-rdkafka"})
+    producer = confluent_kafka.Producer({**at, "transactional.id": "spread-rdkafka"})
+    producer.init_transactions()
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        for number in (0, 1):
+            producer.produce("spread", end.__name__, partition=number)
+        position = confluent_kafka.TopicPartition("spread", 0, 1)
+        producer.send_offsets_to_transaction([position], consumer.consumer_group_metadata())
+        end()
+    consumer.close()
+
+
+def _init_producer_id(port: int) -> None:
+    """Ask this broker for a producer id; it has none before it asks its controller for a block."""
+    request = encode_request(
+        InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4, 1, "capture"
+    )
+    for _ in range(100):
+        with socket.create_connection(("127.0.0.1", port)) as connection, connection.makefile("rwb") as stream:
+            stream.write(struct.pack(">i", len(request)) + request)
+            stream.flush()
+            response = stream.read(struct.unpack(">i", stream.read(4))[0])
+            if decode_response(InitProducerIdResponse, 4, response)[1].error_code == 0:
+                return
+        time.sleep(0.1)
+    raise SystemExit("the second broker gave no producer id")
 
 
 def _with_tokens(lab: Lab) -> None:
@@ -356,7 +509,8 @@ def write(exchanges: list[Exchange], broker: str, *, adds: bool = False) -> None
     for origin in {exchange.origin for exchange in exchanges}:
         name = re.sub(r"[^a-z]+", "-", origin.split(" (")[0].lower()).strip("-")
         path = FOLDER / f"{name}.jsonl"
-        present = {json.loads(line)["api"].split()[0] for line in path.read_text().splitlines()} if adds else set()
+        text = path.read_text() if adds and path.exists() else ""
+        present = {json.loads(line)["api"].split()[0] for line in text.splitlines()}
         with path.open("a" if adds else "w") as file:
             for exchange in exchanges:
                 if exchange.origin == origin and api_name(exchange.api_key) not in present:
@@ -368,7 +522,8 @@ def write(exchanges: list[Exchange], broker: str, *, adds: bool = False) -> None
 
 CLIENTS = (
     *(with_java, with_streams_group, with_kcat, with_librdkafka, with_transactions, with_kafka_python),
-    *(with_acls, with_quotas),
+    *(with_acls, with_quotas, with_share_group, with_second_broker),
+    with_transactions_over_two_brokers,
 )
 
 

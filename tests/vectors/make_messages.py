@@ -61,12 +61,12 @@ def make_cases(definitions: dict[str, Any]) -> Iterator[tuple[str, int, Any]]:
         for name in (api_name(key) + "Request", api_name(key) + "Response"):
             first, last = stable_versions(definitions, name)
             for version in range(first, last + 1):
-                maker = _ValueMaker(definitions[name], version)
+                maker = ValueMaker(definitions[name], version)
                 yield name, version, maker.full(definitions[name]["fields"])
                 yield name, version, maker.bare(definitions[name]["fields"])
 
 
-class _ValueMaker:
+class ValueMaker:
     """Values for one message in one version, equal in every run."""
 
     def __init__(self, definition: dict[str, Any], version: int) -> None:
@@ -116,7 +116,7 @@ class _ValueMaker:
             return _kafka_text(uuid.UUID(int=0))
         if kind in ("string", "bytes", "records"):
             return ""
-        return float(default_of(field)) if kind == "float64" else default_of(field)
+        return default_of(field)
 
     def _carried(self, fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [field for field in fields if self.version in versions(field["versions"])]

@@ -111,8 +111,8 @@ def _transaction_advice(transaction: OpenTransaction, row: PartitionLag, now_ms:
     if transaction.hanging:
         return (
             "No coordinator knows this transaction, so no timeout ends it (a hanging transaction). Abort it: "
-            f"kafka-transactions.sh abort --topic {row.tp.topic} --partition {row.tp.partition} "
-            f"--start-offset {transaction.start_offset}."
+            f"kcli transaction abort --topic {row.tp.topic} --partition {row.tp.partition} "
+            f"--start-offset {transaction.start_offset} --execute."
         )
     if transaction.started_ms is None or transaction.timeout_ms is None:
         return "Find the producer by its id. The coordinator aborts the transaction after its transaction.timeout.ms."

@@ -54,7 +54,7 @@ def _cluster_facts(
     first_stable_ends: Mapping[TopicPartition, int],
     deadline_ms: float,
 ) -> ClusterFacts:
-    from kcli.admin.logs.open_transactions import find_open_transactions
+    from kcli.admin.logs.open_transactions import survey_transactions
 
     rows = [row for survey in surveys for row in survey.partitions]
     topics = _topics(client, surveys, deadline_ms)
@@ -70,7 +70,7 @@ def _cluster_facts(
         topics,
         retention,
         (first_stable_ends, stable_ends),
-        find_open_transactions(client, with_open_transaction, deadline_ms) if with_open_transaction else (),
+        survey_transactions(client, with_open_transaction, deadline_ms).transactions if with_open_transaction else (),
         _log_bytes(client, limited_by_size, deadline_ms) if limited_by_size else {},
     )
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.admin.transactions import describe_transactions, list_transactions
 from kcli.client.requests import Results
-from kcli.client.routing import TRANSACTION, Coordinators, ask_leaders
+from kcli.client.routing import ask_leaders
 from kcli.errors import BrokerError, KcliError
 from kcli.structs import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
+    from kcli.admin.transactions import Transaction
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
-    from kcli.protocol.messages.describe_transactions import DescribeTransactionsResponse
-    from kcli.structs import Node, TopicPartition
 
 
 class OpenTransaction(NamedTuple):
@@ -41,23 +41,14 @@ class Producer(NamedTuple):
     """An active producer of a partition. `last_write_ms` is the time of its last batch; -1: unknown.
 
     `transaction_start` is the first offset of its open transaction; -1: no transaction is open in the partition.
+    `coordinator_epoch` is that of the last marker; -1: none.
     """
 
     id: int
     epoch: int
     last_write_ms: int = -1
     transaction_start: int = -1
-
-
-class Transaction(NamedTuple):
-    """A transactional id as described by its coordinator. Times in ms; `started_ms` -1: no transaction is open."""
-
-    transactional_id: str
-    state: str
-    producer_id: int
-    started_ms: int
-    timeout_ms: int
-    partitions: frozenset[TopicPartition]
+    coordinator_epoch: int = -1
 
 
 def active_producers(
@@ -65,37 +56,6 @@ def active_producers(
 ) -> Results[TopicPartition, list[Producer]]:
     """Return the active producers of these partitions, from their leaders (Kafka 2.8 and later)."""
     return ask_leaders(client, partitions, lambda _node, tps: _producers_request(tps), _read_producers, deadline_ms)
-
-
-def list_transactions(
-    client: ConsumerNetworkClient, producer_ids: Sequence[int], deadline_ms: float
-) -> Results[Node, dict[int, str]]:
-    """Return by broker the transactional ids that it coordinates for these producer ids (Kafka 3.0 and later)."""
-    from kcli.client.requests import ask_nodes
-    from kcli.client.routing import all_brokers
-    from kcli.protocol.messages.list_transactions import ListTransactionsRequest
-
-    request = ListTransactionsRequest(producer_id_filters=list(producer_ids))
-    results = ask_nodes(client, all_brokers(client, deadline_ms), request, deadline_ms)
-    listed = {
-        node: {transaction.producer_id: transaction.transactional_id for transaction in response.transaction_states}
-        for node, response in results.values.items()
-    }
-    return Results(listed, results.errors)
-
-
-def describe_transactions(
-    client: ConsumerNetworkClient, transactional_ids: Iterable[str], deadline_ms: float
-) -> Results[str, Transaction]:
-    """Return these transactional ids, each from its coordinator."""
-    from kcli.protocol.messages.describe_transactions import DescribeTransactionsRequest
-
-    return Coordinators(client, TRANSACTION).ask(
-        transactional_ids,
-        lambda ids: DescribeTransactionsRequest(transactional_ids=ids),
-        _read_transactions,
-        deadline_ms,
-    )
 
 
 def _producers_request(partitions: Iterable[TopicPartition]) -> DescribeProducersRequest:
@@ -121,66 +81,55 @@ def _read_producers(response: DescribeProducersResponse) -> Iterator[tuple[Topic
                 yield (
                     tp,
                     [
-                        Producer(p.producer_id, p.producer_epoch, p.last_timestamp, p.current_txn_start_offset)
+                        Producer(
+                            p.producer_id,
+                            p.producer_epoch,
+                            p.last_timestamp,
+                            p.current_txn_start_offset,
+                            p.coordinator_epoch,
+                        )
                         for p in partition.active_producers
                     ],
                 )
 
 
-def _read_transactions(response: DescribeTransactionsResponse) -> Iterator[tuple[str, Transaction | KcliError]]:
-    for transaction in response.transaction_states:
-        if transaction.error_code:
-            yield (
-                transaction.transactional_id,
-                BrokerError(
-                    transaction.error_code,
-                    request="DescribeTransactions",
-                    transactional_id=transaction.transactional_id,
-                ),
-            )
-            continue
-        partitions = frozenset(
-            TopicPartition(topic.topic, number) for topic in transaction.topics for number in topic.partitions
-        )
-        yield (
-            transaction.transactional_id,
-            Transaction(
-                transaction.transactional_id,
-                transaction.transaction_state,
-                transaction.producer_id,
-                transaction.transaction_start_time_ms,
-                transaction.transaction_timeout_ms,
-                partitions,
-            ),
-        )
+class TransactionSurvey(NamedTuple):
+    """Open transactions, and the errors by partition, broker or transactional id that may hide others."""
+
+    transactions: tuple[OpenTransaction, ...] = ()
+    errors: Mapping[str, KcliError] = {}
 
 
-_OPEN_STATES = {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
-
-
-def find_open_transactions(
+def survey_transactions(
     client: ConsumerNetworkClient, partitions: Iterable[TopicPartition], deadline_ms: float
-) -> tuple[OpenTransaction, ...]:
-    """Return the open transactions of these partitions. A partition whose leader does not answer is left out.
+) -> TransactionSurvey:
+    """Return the open transactions of these partitions.
 
-    A transaction that no coordinator knows may have ended between the requests. Therefore its leader is asked again
-    before it is returned as hanging.
+    A transaction that no coordinator knows may have ended between the requests, and its producer may have begun another
+    one. Therefore its leader is asked again before it is returned as hanging.
     """
-    producers = _open_producers(client, partitions, deadline_ms)
+    asked = active_producers(client, partitions, deadline_ms)
+    errors = {str(tp): error for tp, error in asked.errors.items()}
+    producers = _with_open_transaction(asked)
     if not producers:
-        return ()
-    listed = list_transactions(client, sorted({producer.id for _, producer in producers}), deadline_ms)
-    names = {producer_id: name for by_id in listed.values.values() for producer_id, name in by_id.items()}
+        return TransactionSurvey((), errors)
+    ids = sorted({producer.id for _, producer in producers})
+    listed = list_transactions(client, deadline_ms, producer_ids=ids)
+    names = {it.producer_id: it.transactional_id for rows in listed.values.values() for it in rows}
     described = describe_transactions(client, sorted(set(names.values())), deadline_ms)
+    errors.update({f"broker {node.id}": error for node, error in listed.errors.items()})
+    errors.update(described.errors)
     all_answered = not listed.errors and not described.errors
     transactions = [
         join_transaction(tp, producer, described.values.get(names.get(producer.id, "")), all_answered)
         for tp, producer in producers
     ]
     if any(transaction.hanging for transaction in transactions):
-        still_open = {(tp, p.id) for tp, p in _open_producers(client, {t.tp for t in transactions}, deadline_ms)}
-        transactions = [t for t in transactions if (t.tp, t.producer_id) in still_open]
-    return tuple(transactions)
+        again = active_producers(client, {t.tp for t in transactions}, deadline_ms)
+        still_open = {(tp, producer.id, producer.transaction_start) for tp, producer in _with_open_transaction(again)}
+        transactions = [t for t in transactions if (t.tp, t.producer_id, t.start_offset) in still_open]
+        errors.update({str(tp): error for tp, error in again.errors.items()})
+    return TransactionSurvey(tuple(transactions), errors)
 
 
 def join_transaction(
@@ -190,7 +139,7 @@ def join_transaction(
 
     `all_answered`: every coordinator answered; otherwise an unknown transaction is not hanging.
     """
-    is_open = described is not None and described.state in _OPEN_STATES and tp in described.partitions
+    is_open = described is not None and described.is_open and tp in described.partitions
     transaction = OpenTransaction(tp, producer.id, producer.epoch, producer.transaction_start, producer.last_write_ms)
     transaction = transaction._replace(hanging=all_answered and not is_open)
     if described is None:
@@ -202,10 +151,7 @@ def join_transaction(
     return transaction._replace(started_ms=started_ms, timeout_ms=described.timeout_ms)
 
 
-def _open_producers(
-    client: ConsumerNetworkClient, partitions: Iterable[TopicPartition], deadline_ms: float
-) -> list[tuple[TopicPartition, Producer]]:
-    results = active_producers(client, partitions, deadline_ms)
+def _with_open_transaction(results: Results[TopicPartition, list[Producer]]) -> list[tuple[TopicPartition, Producer]]:
     return [
         (tp, producer)
         for tp, producers in sorted(results.values.items())

@@ -219,15 +219,6 @@ class RecordTime(NamedTuple):
     append_time: bool = False
 
 
-def first_record_time(data: Buffer, offset: int) -> RecordTime | int | None:
-    """Return the time; the offset to fetch next if these batches do not have it; None if no batch is complete.
-
-    Raises CorruptRecords for a batch that cannot be read. A compressed message of format 1 has the newest time of its
-    records.
-    """
-    return FetchedTimes(data).first_from(offset)
-
-
 class FetchedTimes:
     """Times of records in fetched batches, for ascending offsets. Each batch is read once."""
 
@@ -240,7 +231,11 @@ class FetchedTimes:
         return f"<FetchedTimes of {len(self._walk.starts)} batches>"
 
     def first_from(self, offset: int) -> RecordTime | int | None:
-        """Return the result of `first_record_time`. An offset must not be below the previous one."""
+        """Return the time of the first record at or after an offset, which must not be below the previous one.
+
+        If these batches do not have it, return the offset to fetch next; None if no batch is complete. CorruptRecords
+        for a batch that cannot be read. A compressed message of format 1 has the newest time of its records.
+        """
         next_offset: int | None = None
         while self._batch is not None:
             first = self._batch.first_from(offset)

@@ -15,7 +15,8 @@ from kcli.admin.groups.removal import delete_groups
 from kcli.admin.logs.log_bounds import learn_topics
 from kcli.admin.offsets.checks import check_cluster, check_commits, check_groups
 from kcli.admin.offsets.commits import commit_many, delete_many, delete_offsets
-from kcli.admin.offsets.snapshots import Change, Snapshot, SnapshotStore, new_id
+from kcli.admin.offsets.snapshots import Change, Snapshot, SnapshotStore
+from kcli.admin.state_files import new_id
 from kcli.client.requests import half_deadline
 from kcli.errors import KcliError, OutcomeUnknown, Refused
 from kcli.structs import OffsetAndMetadata, TopicPartition

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.client.requests import Results
-from kcli.errors import ConfigError, KcliError, NotFound
+from kcli.admin.state_files import StateFiles
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -19,10 +15,6 @@ if TYPE_CHECKING:
 
 _FORMAT, _VERSION = "kcli.offsets.snapshot", 1
 _NOUNS = {"delete": "offset deletion", "group-delete": "group deletion"}
-
-
-class SnapshotError(KcliError):
-    """A snapshot cannot be written or read. No offset was written after it."""
 
 
 class Change(NamedTuple):
@@ -68,120 +60,11 @@ class Snapshot(NamedTuple):
         return {topic: sorted(numbers[topic]) for topic in sorted(numbers)}
 
 
-def default_folder(environ: Mapping[str, str]) -> Path:
-    """Return $XDG_STATE_HOME/kcli/snapshots, by default under ~/.local/state (XDG Base Directory specification)."""
-    state = environ.get("XDG_STATE_HOME", "")
-    if os.path.isabs(state):  # the specification ignores relative paths
-        return Path(state, "kcli", "snapshots")
-    home = environ.get("HOME", "") or os.path.expanduser("~")
-    if not os.path.isabs(home):
-        raise ConfigError("no home directory for snapshots; set XDG_STATE_HOME")
-    return Path(home, ".local", "state", "kcli", "snapshots")
-
-
-def new_id(wall_ms: int) -> str:
-    """Return an id such as `20240131T100000.123Z-4f2a91`: the time, then a random part."""
-    moment = datetime.fromtimestamp(wall_ms / 1000, timezone.utc)
-    return f"{moment:%Y%m%dT%H%M%S}.{wall_ms % 1000:03}Z-{os.urandom(3).hex()}"
-
-
-class SnapshotStore:
+class SnapshotStore(StateFiles[Snapshot]):
     """Snapshots in a folder, which is created for the first one. A snapshot stays, unless its change was not made."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __repr__(self) -> str:
-        return f"<SnapshotStore {self.folder}>"
-
-    def path(self, snapshot_id: str) -> Path:
-        """Return the path of the snapshot with this id."""
-        return self.folder / f"{snapshot_id}.json"
-
-    def write(self, snapshot: Snapshot) -> None:
-        """Write the snapshot, whole or not at all; when this returns, it survives a crash of the machine."""
-        hidden = self.folder / f".{snapshot.id}.tmp"
-        try:
-            self._make_folder()
-            file = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                with open(file, "w", encoding="ascii") as out:
-                    out.write(as_text(snapshot))
-                    out.flush()
-                    os.fsync(out.fileno())
-                os.rename(hidden, self.path(snapshot.id))
-            except BaseException:
-                os.unlink(hidden)
-                raise
-            _sync_folder(self.folder)
-        except OSError as error:
-            reason = error.strerror or error
-            raise SnapshotError(f"the snapshot cannot be written to {self.folder}: {reason}") from None
-
-    def discard(self, snapshot_id: str) -> None:
-        """Remove the snapshot of a change that was certainly not made. A file that cannot be removed stays."""
-        with contextlib.suppress(OSError):
-            self.path(snapshot_id).unlink()
-
-    def load(self, snapshot_id: str) -> Snapshot:
-        """Return the snapshot with this id. NotFound for an unknown id, SnapshotError for an invalid file."""
-        if not _is_id(snapshot_id) or not self.path(snapshot_id).is_file():
-            raise NotFound(f"there is no snapshot {snapshot_id} in {self.folder}")
-        try:
-            return from_text(self.path(snapshot_id).read_text(encoding="utf-8"), snapshot_id)
-        except OSError as error:
-            raise SnapshotError(f"{self.path(snapshot_id)} cannot be read: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise SnapshotError(f"{self.path(snapshot_id)} is not a snapshot of kcli: {error}") from None
-
-    def ids(self) -> list[str]:
-        """Return all ids, oldest first."""
-        try:
-            return sorted(path.stem for path in self.folder.glob("*.json") if _is_id(path.stem))
-        except OSError as error:
-            raise SnapshotError(f"{self.folder} cannot be read: {error.strerror}") from None
-
-    def list(self) -> Results[str, Snapshot]:
-        """Return all snapshots by id, oldest first; a damaged file is an error beside the others."""
-        found: Results[str, Snapshot] = Results()
-        for snapshot_id in self.ids():
-            try:
-                found.values[snapshot_id] = self.load(snapshot_id)
-            except SnapshotError as error:
-                found.errors[snapshot_id] = error
-        return found
-
-    def last(self, cluster_id: str | None) -> Snapshot:
-        """Return the newest snapshot of this cluster that is not of an undo, so that a second undo changes nothing.
-
-        NotFound if there is none, SnapshotError if a newer one cannot be read.
-        """
-        for snapshot_id in reversed(self.ids()):
-            found = self.load(snapshot_id)
-            if found.cluster_id == cluster_id and found.kind != "undo":
-                return found
-        raise NotFound(f"there is no snapshot of this cluster in {self.folder}")
-
-    def _make_folder(self) -> None:
-        if not self.folder.is_dir():
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for parent in (self.folder.parent, self.folder.parent.parent):
-                with contextlib.suppress(OSError):  # a parent folder of another user may not be readable
-                    _sync_folder(parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush the folder, which makes a new file name durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _is_id(text: str) -> bool:
-    """Return False for a path to another folder, and for the name of an incomplete file."""
-    return bool(text) and not text.startswith(".") and not set(text) & {"/", "\\", "\0"}
+        super().__init__(folder, as_text, from_text)
 
 
 def as_text(snapshot: Snapshot) -> str:

@@ -5,8 +5,8 @@ The start of that period depends on the group:
 
 * no protocol type (a "simple" group, whose offsets were committed without membership): each commit;
 * Empty: the time when the last member left, or each commit where an old record does not contain that time;
-* Stable, of protocol type "consumer" and with subscriptions that can be decoded: each commit, for topics that no
-  member subscribes to;
+* Stable, of protocol type "consumer" and with subscriptions that can be decoded, or a consumer group (KIP-848) in any
+  state: each commit, for topics that no member subscribes to;
 * any other group (in a rebalance, of another protocol type, Dead): nothing expires.
 
 A commit of OffsetCommit v2 to v4 may have a retention of its own; then only that deadline counts.
@@ -22,6 +22,8 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from uuid import UUID
 
+# The states in which subscriptions are known; the last two are of KIP-848 groups.
+_SETTLED_STATES = ("Stable", "Assigning", "Reconciling")
 CONSUMER = "consumer"  # the protocol type of consumers; Kafka Connect and schema registries use others
 
 
@@ -73,7 +75,8 @@ def is_subscribed(group: GroupFacts, topic: str) -> bool:
 def _may_expire(group: GroupFacts) -> bool:
     if not group.protocol_type or group.state == "Empty":
         return True
-    return group.state == "Stable" and group.protocol_type == CONSUMER and group.subscribed_topics is not None
+    is_settled = group.state in _SETTLED_STATES
+    return is_settled and group.protocol_type == CONSUMER and group.subscribed_topics is not None
 
 
 def _is_expired(committed: CommittedOffset, since_ms: int, now_wall_ms: int, retention_ms: int) -> bool:

@@ -4,8 +4,7 @@ A replay keeps the latest record of each key in bytes and decodes only those: a 
 and over.
 
 Records of a transaction (KIP-98) are held per producer until its commit or abort marker; a marker ends only what the
-producer wrote in the same partition. This broker runs no transactions yet, but a data directory of Apache Kafka may
-contain some.
+producer wrote in the same partition.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kcli.broker.group.expiry import CommittedOffset
-from kcli.broker.group.offset_cache import OffsetCache
+from kcli.broker.group.offset_cache import OffsetCache, Producer
 from kcli.errors import CorruptRecords, ProtocolError
 from kcli.protocol.offsets_topic import (
     GroupMetadataKey,
@@ -30,14 +29,16 @@ from kcli.protocol.offsets_topic import (
     encode_key,
     encode_offset_value,
 )
-from kcli.protocol.records import batch as layout
-from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.record import COMMIT_MARKER, control_type
 from kcli.protocol.records.scan import read_pairs
 from kcli.structs import OFFSETS_TOPIC, TopicPartition
 
+if TYPE_CHECKING:
+    from kcli.broker.group.consumer_group import ConsumerGroup
+    from kcli.protocol.records.batch import BatchInfo
+
+StoredGroup: TypeAlias = "GroupMetadataValue | ConsumerGroup"
 KeyAndValue: TypeAlias = "tuple[bytes, bytes | None]"
-Producer: TypeAlias = tuple[int, int]  # partition of __consumer_offsets, producer id
 
 _UNKNOWN_KINDS = "of unknown kinds"
 _DAMAGED = "that cannot be decoded"
@@ -78,20 +79,17 @@ class Replay:
     def __repr__(self) -> str:
         return f"<Replay {len(self.latest)} keys, {len(self.transactions)} open transactions>"
 
-    def add_batch(self, partition: int, data: memoryview) -> None:
-        """Add the next whole batch of a partition. CorruptRecords, and no change, when it is damaged."""
-        header = layout.HEADER.unpack_from(data)
-        base_offset, magic, crc, attributes, producer_id = header[0], header[3], header[4], header[5], header[9]
-        if magic == 2 and crc32c(data[layout.CRC_FROM :]) != crc & 0xFFFFFFFF:
-            raise CorruptRecords("its checksum is wrong")
-        pairs = read_pairs(data)
-        if attributes & layout.CONTROL_BIT:
+    def add_batch(self, partition: int, batch: BatchInfo) -> None:
+        """Add the next whole batch of a partition. CorruptRecords, and no change, when it cannot be decoded."""
+        base_offset, producer = batch.base_offset, (partition, batch.producer_id)
+        pairs = read_pairs(memoryview(batch.records))
+        if batch.is_control:
             for committed in [_is_commit(key) for _, key, _ in pairs]:
-                self._end_transaction((partition, producer_id), committed)
+                self._end_transaction(producer, committed)
             return
         table = self.latest
-        if attributes & layout.TRANSACTIONAL_BIT:
-            table = self.transactions.setdefault((partition, producer_id), {})
+        if batch.is_transactional:
+            table = self.transactions.setdefault(producer, {})
         for delta, key, value in pairs:
             if key is None:
                 continue
@@ -128,7 +126,7 @@ def _is_commit(key: bytes | None) -> bool:
 def load_replay(
     replay: Replay,
     cache: OffsetCache,
-    restore: Callable[[str, GroupMetadataValue | None], None],
+    restore: Callable[[str, StoredGroup | None], None],
     report: Callable[[str], None],
 ) -> None:
     """Fill an empty cache from a replay, then call `restore` for every group.
@@ -141,8 +139,11 @@ def load_replay(
         decoder.add(key, offset, value)
     for key, offset in replay.transactional.items():
         decoder.add(key, offset, None)
-    for key in (key for records in replay.transactions.values() for key in records):
-        decoder.mark_unstable(key)
+    pending = [(record, key, one) for one, records in replay.transactions.items() for key, record in records.items()]
+    for record, key, producer in sorted(pending):
+        latest = replay.latest.get(key)
+        is_replaced = latest is not None and latest.offset > record.offset
+        decoder.add_pending(producer, key, None if is_replaced else record.value)
     for group_id, group in decoder.groups.items():
         restore(group_id, group)
     for kind, count in decoder.skipped.items():
@@ -157,7 +158,7 @@ class _Decoder:
             with suppress(ProtocolError):
                 if isinstance(key := decode_key(data), GroupMetadataKey):
                     self._group_tombstones[key.group] = offset
-        self.groups: dict[str, GroupMetadataValue | None] = {}
+        self.groups: dict[str, StoredGroup | None] = {}
         self.skipped: Counter[str] = Counter()
 
     def add(self, data: bytes, offset: int, value: bytes | None) -> None:
@@ -165,7 +166,7 @@ class _Decoder:
         try:
             key = decode_key(data)
             if key is None:
-                self.skipped[_UNKNOWN_KINDS] += 1
+                self._add_to_consumer_group(data, value)
             elif isinstance(key, GroupMetadataKey):
                 if value is not None:
                     self.groups[key.group] = decode_group_value(value)
@@ -176,17 +177,35 @@ class _Decoder:
         except ProtocolError:
             self.skipped[_DAMAGED] += 1
 
+    def _add_to_consumer_group(self, data: bytes, value: bytes | None) -> None:
+        """Add a record of a KIP-848 group. A group is there if it has any; all its records make it, in any order."""
+        from kcli.broker.group.consumer_group import ConsumerGroup  # most brokers have no such group
+        from kcli.protocol.consumer_group_records import decode_group_record
+
+        record: tuple[Any, Any] | None = decode_group_record(data, value)
+        if record is None:
+            self.skipped[_UNKNOWN_KINDS] += 1
+        elif value is not None:
+            group = self.groups.get(record[0].group_id)
+            if not isinstance(group, ConsumerGroup):
+                group = self.groups[record[0].group_id] = ConsumerGroup(record[0].group_id)
+            group.apply(*record)
+
     def _add_offset(self, key: OffsetCommitKey, value: bytes | None) -> None:
         if value is not None:
             committed = _from_value(decode_offset_value(value))
             self.cache.put(key.group, [(TopicPartition(key.topic, key.partition), committed)])
 
-    def mark_unstable(self, data: bytes) -> None:
-        """Add a key of an open transaction. Keys that cannot be decoded were already counted by `add`."""
+    def add_pending(self, producer: Producer, data: bytes, value: bytes | None) -> None:
+        """Add a key of an open transaction; None: a later record has replaced its value.
+
+        Keys that cannot be decoded were already counted by `add`.
+        """
         with suppress(ProtocolError):
             key = decode_key(data)
             if isinstance(key, OffsetCommitKey):
-                self.cache.mark_unstable(key.group, TopicPartition(key.topic, key.partition))
+                committed = None if value is None else _from_value(decode_offset_value(value))
+                self.cache.put_pending(producer, key.group, [(TopicPartition(key.topic, key.partition), committed)])
 
 
 def _to_value(committed: CommittedOffset) -> OffsetCommitValue:

@@ -26,6 +26,10 @@ class JoinAttempt(NamedTuple):
     response: Pending[JoinGroupResponse]
 
     @property
+    def version(self) -> int:
+        return self.context.api_version
+
+    @property
     def protocols(self) -> Protocols:
         return tuple((p.name, p.metadata) for p in self.request.protocols)
 

@@ -6,23 +6,25 @@ log. A failed append therefore leaves the memory unchanged and returns its error
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kcli.broker.group.expiry import CommittedOffset, GroupFacts, expired_offsets
 from kcli.broker.group.group_log import GroupLog
-from kcli.broker.group.group_records import group_record, load_replay, offset_record
+from kcli.broker.group.group_records import KeyAndValue, Replay, group_record, load_replay, offset_record
 from kcli.broker.group.offset_cache import OffsetCache
 from kcli.error_codes import ErrorCode
 from kcli.protocol.offsets_topic import GroupMetadataValue
 from kcli.settings import LONG_MAX
-from kcli.structs import TopicPartition
+from kcli.structs import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from kcli.broker.cluster_state import ClusterState
+    from kcli.broker.cluster_view import ClusterView
     from kcli.broker.config import BrokerConfig
+    from kcli.broker.group.consumer_group import ConsumerGroup
+    from kcli.broker.log.producer_checks import Verification
     from kcli.broker.replica_manager import ReplicaManager
     from kcli.clock import Clock
 
@@ -42,14 +44,20 @@ class NewOffset(NamedTuple):
 class GroupRegistry(Protocol):
     """The groups known to the coordinator (second implementation: a dict in tests)."""
 
-    def restore(self, group_id: str, value: GroupMetadataValue | None) -> None:
+    def restore(self, group_id: str, value: GroupMetadataValue | ConsumerGroup | None) -> None:
         """Add a stored group; None: an Empty group that only has offsets (a "simple" group)."""
+
+    def tombstones(self, group_id: str) -> list[KeyAndValue]:
+        """Return the tombstones of all records of a group, without those of its offsets."""
 
     def facts(self, group_id: str) -> GroupFacts | None:
         """Return the facts that expiry depends on; None for an unknown group."""
 
     def forget(self, group_id: str) -> None:
         """Drop a group that is Empty, has no offsets left, and whose tombstone is written."""
+
+    def unload(self, group_id: str) -> None:
+        """Drop a group that another broker coordinates from now on."""
 
     def group_ids(self) -> Iterable[str]:
         """Return the names of all groups."""
@@ -59,7 +67,7 @@ class OffsetStore:
     """Committed offsets of all groups. Created before the coordinator; call `load` with it before any other method."""
 
     def __init__(
-        self, config: BrokerConfig, replica_manager: ReplicaManager, cluster: ClusterState, clock: Clock
+        self, config: BrokerConfig, replica_manager: ReplicaManager, cluster: ClusterView, clock: Clock
     ) -> None:
         self._config = config
         self._cluster = cluster
@@ -77,6 +85,24 @@ class OffsetStore:
         self._groups = groups
         load_replay(self._log.replay(self.reports.append), self._cache, groups.restore, self.reports.append)
 
+    def register(self, groups: GroupRegistry) -> None:
+        """Use these groups without reading anything; `load_partition` reads the partitions one by one."""
+        self._groups = groups
+
+    def load_partition(self, number: int) -> Iterator[None]:
+        """Read one partition and restore its groups at the end; yield after each section of the log."""
+        replay = Replay()
+        yield from self._log.replay_partition(number, replay.add_batch, self.reports.append)
+        load_replay(replay, self._cache, self._registry().restore, self.reports.append)
+
+    def unload(self, belongs: Callable[[str], bool]) -> None:
+        """Drop the groups and offsets of the group ids for which `belongs` is true. The log keeps them."""
+        groups = self._registry()
+        for group_id in [one for one in groups.group_ids() if belongs(one)]:
+            groups.unload(group_id)
+        for group_id in [one for one in self._cache.groups() if belongs(one)]:
+            self._cache.remove(group_id, self._cache.partitions_of(group_id))
+
     def commit(
         self, group_id: str, offsets: Iterable[NewOffset], now_wall_ms: int, *, retention_ms: int = -1
     ) -> list[ErrorCode]:
@@ -86,21 +112,55 @@ class OffsetStore:
         for its partition alone. A `retention_ms` other than -1 is the client's own retention (OffsetCommit v2 to v4).
         An unknown group becomes a simple group once the append has succeeded.
         """
-        offsets = list(offsets)
         expire_ms = -1 if retention_ms == -1 else min(now_wall_ms + retention_ms, LONG_MAX)
-        errors = [self._check_metadata(new.metadata) for new in offsets]
-        accepted = [
-            (new.partition, self._committed(new, now_wall_ms, expire_ms))
-            for new, error in zip(offsets, errors, strict=True)
-            if error is ErrorCode.NONE
-        ]
-        if not accepted:
-            return errors
-        stored = self._log.append(group_id, [offset_record(group_id, *one) for one in accepted], now_wall_ms)
-        if stored is ErrorCode.NONE:
-            self._cache.put(group_id, accepted)
-            self._restore_if_unknown(group_id)
-        return [stored if error is ErrorCode.NONE else error for error in errors]
+
+        def committed(new: NewOffset) -> CommittedOffset:
+            topic_id = self._topic_id(new.partition.topic)
+            return CommittedOffset(new.offset, new.leader_epoch, new.metadata or "", now_wall_ms, expire_ms, topic_id)
+
+        def append(accepted: Sequence[tuple[TopicPartition, CommittedOffset]]) -> ErrorCode:
+            error = self._log.append(group_id, [offset_record(group_id, *one) for one in accepted], now_wall_ms)
+            if error is ErrorCode.NONE:
+                self._cache.put(group_id, accepted)
+            return error
+
+        return self._store(group_id, list(offsets), committed, append)
+
+    def commit_pending(
+        self,
+        group_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        offsets: Iterable[NewOffset],
+        now_wall_ms: int,
+        verification: Verification | None = None,
+    ) -> list[ErrorCode]:
+        """Store offsets of a transaction as one batch; they are committed when the transaction is (KIP-98).
+
+        See `commit`. `verification` says that the group's partition takes part in the transaction; INVALID_TXN_STATE
+        without it, unless the log has the transaction already. As in Apache Kafka, these offsets have no topic id.
+        """
+
+        def committed(new: NewOffset) -> CommittedOffset:
+            return CommittedOffset(new.offset, new.leader_epoch, new.metadata or "", now_wall_ms)
+
+        def append(accepted: Sequence[tuple[TopicPartition, CommittedOffset]]) -> ErrorCode:
+            records = [offset_record(group_id, *one) for one in accepted]
+            producer = producer_id, producer_epoch
+            error = self._log.append(group_id, records, now_wall_ms, producer=producer, verification=verification)
+            if error is ErrorCode.NONE:
+                self._cache.put_pending((self._log.partition_for(group_id), producer_id), group_id, accepted)
+            return error
+
+        return self._store(group_id, list(offsets), committed, append)
+
+    def end_transaction(self, partition_number: int, producer_id: int, *, is_commit: bool) -> None:
+        """Commit or drop a producer's pending offsets, after its marker was appended to this partition."""
+        self._cache.end_transaction((partition_number, producer_id), is_commit=is_commit)
+
+    def partition_for(self, group_id: str) -> TopicPartition:
+        """Return the partition of __consumer_offsets that has the records of a group."""
+        return TopicPartition(OFFSETS_TOPIC, self._log.partition_for(group_id))
 
     def fetch(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
@@ -126,6 +186,10 @@ class OffsetStore:
     def store_group(self, group_id: str, value: GroupMetadataValue | None, now_wall_ms: int) -> ErrorCode:
         """Store a group's state; None deletes the group's record and keeps its offsets."""
         return self._log.append(group_id, [group_record(group_id, value)], now_wall_ms)
+
+    def store_records(self, group_id: str, records: Sequence[KeyAndValue], now_wall_ms: int) -> ErrorCode:
+        """Store records of a consumer group (KIP-848) as one batch."""
+        return self._log.append(group_id, records, now_wall_ms)
 
     def expire(self, now_wall_ms: int) -> list[str]:
         """Delete expired offsets, and Empty groups without any offset left; return the deleted groups."""
@@ -175,7 +239,7 @@ class OffsetStore:
         """Write tombstones, then update the memory; in several batches, so that none is too large for the log."""
         records = [offset_record(group_id, partition, None) for partition in partitions]
         if with_group:
-            records.append(group_record(group_id, None))
+            records += self._registry().tombstones(group_id)
         for start in range(0, len(records), _TOMBSTONES_PER_BATCH):
             section = slice(start, start + _TOMBSTONES_PER_BATCH)
             error = self._log.append(group_id, records[section], now_wall_ms)
@@ -184,9 +248,26 @@ class OffsetStore:
             self._cache.remove(group_id, partitions[section])
         return ErrorCode.NONE
 
-    def _committed(self, new: NewOffset, now_wall_ms: int, expire_ms: int) -> CommittedOffset:
-        topic_id = self._topic_id(new.partition.topic)
-        return CommittedOffset(new.offset, new.leader_epoch, new.metadata or "", now_wall_ms, expire_ms, topic_id)
+    def _store(
+        self,
+        group_id: str,
+        offsets: Sequence[NewOffset],
+        committed: Callable[[NewOffset], CommittedOffset],
+        append: Callable[[Sequence[tuple[TopicPartition, CommittedOffset]]], ErrorCode],
+    ) -> list[ErrorCode]:
+        """Append the offsets whose metadata is short enough; a group that is not known then is a simple group."""
+        errors = [self._check_metadata(new.metadata) for new in offsets]
+        accepted = [
+            (new.partition, committed(new))
+            for new, error in zip(offsets, errors, strict=True)
+            if error is ErrorCode.NONE
+        ]
+        if not accepted:
+            return errors
+        stored = append(accepted)
+        if stored is ErrorCode.NONE:
+            self._restore_if_unknown(group_id)
+        return [stored if error is ErrorCode.NONE else error for error in errors]
 
     def _check_metadata(self, metadata: str | None) -> ErrorCode:
         """Check the length of commit metadata, in UTF-16 units as Java counts."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kcli.broker.coordinator_log import coordinator_error
 from kcli.broker.group.classic_group import ClassicGroup, ClassicGroupMember
-from kcli.broker.group.group_log import coordinator_error
 from kcli.broker.group.responses import join_error, join_response, sync_error, sync_response
 from kcli.broker.group.states import GroupEvent, GroupState
 from kcli.broker.pending import Pending
@@ -14,6 +14,7 @@ from kcli.error_codes import ErrorCode
 from kcli.protocol.offsets_topic import GroupMetadataValue
 
 if TYPE_CHECKING:
+    from kcli.broker.group.group_records import KeyAndValue
     from kcli.broker.timer import Timer, TimerTask
     from kcli.clock import Clock
 
@@ -27,6 +28,9 @@ class GroupStore(Protocol):
 
     def store_group(self, group_id: str, value: GroupMetadataValue, now_wall_ms: int) -> ErrorCode:
         """Write the group's record; any error other than NONE means that nothing was written."""
+
+    def store_records(self, group_id: str, records: Sequence[KeyAndValue], now_wall_ms: int) -> ErrorCode:
+        """Write records of a consumer group (KIP-848) as one batch."""
 
     def delete_group(self, group_id: str, now_wall_ms: int) -> ErrorCode:
         """Write tombstones for the group and all its offsets."""
@@ -44,6 +48,9 @@ class Deadlines:
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._tasks
 
     def set(self, key: Hashable, deadline_ms: float, fn: Callable[[], None]) -> None:
         """Call `fn` at the deadline (steady clock), and cancel an earlier deadline of this key."""
@@ -239,6 +246,13 @@ class Rebalancer:
         self.deadlines.cancel(_sync_phase(group))
         for member_id in [*group.members, *group.pending_join_ids]:
             self.deadlines.cancel(_session(group, member_id))
+
+    def abandon(self, group: ClassicGroup, error: ErrorCode) -> None:
+        """Cancel all deadlines of this group, and answer its parked requests with the error."""
+        self.forget(group)
+        for member in group.members.values():
+            joining, syncing = _take_join(member), _take_sync(member)
+            _complete_all([(joining, join_error(error, member.member_id)), (syncing, sync_error(error))])
 
 
 def _join_phase(group: ClassicGroup) -> tuple[str, str]:

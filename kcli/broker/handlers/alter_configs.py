@@ -1,7 +1,7 @@
-"""AlterConfigs (33), v0-2: replace all overrides of topics and of the broker.
+"""AlterConfigs (33), v0-2: replace all overrides of topics, groups and the broker.
 
 The API is superseded by IncrementalAlterConfigs (KIP-339); the same settings can be changed. Deliberately missing:
-broker loggers, client metrics and groups, which have no settings here (40).
+broker loggers, which have no settings here (40).
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ answer. ApiVersions responses are built from this table.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
 
 
 class ServedApi(NamedTuple):
@@ -16,6 +17,8 @@ class ServedApi(NamedTuple):
     first_version: int
     last_version: int
 
+
+ApiTable: TypeAlias = Mapping[int, ServedApi]
 
 # The versions that Apache Kafka 4.3.1 advertises; a module with fewer versions says so.
 HANDLERS: dict[int, ServedApi] = {
@@ -39,11 +42,17 @@ HANDLERS: dict[int, ServedApi] = {
     21: ServedApi("delete_records", 0, 2),
     22: ServedApi("init_producer_id", 0, 5),
     23: ServedApi("offset_for_leader_epoch", 2, 4),
+    24: ServedApi("add_partitions_to_txn", 0, 5),
+    25: ServedApi("add_offsets_to_txn", 0, 4),
+    26: ServedApi("end_txn", 0, 5),
+    27: ServedApi("write_txn_markers", 1, 2),
+    28: ServedApi("txn_offset_commit", 0, 5),
     29: ServedApi("describe_acls", 1, 3),
     30: ServedApi("create_acls", 1, 3),
     31: ServedApi("delete_acls", 1, 3),
     32: ServedApi("describe_configs", 1, 4),
     33: ServedApi("alter_configs", 0, 2),
+    34: ServedApi("alter_replica_log_dirs", 1, 2),
     35: ServedApi("describe_log_dirs", 1, 5),
     36: ServedApi("sasl_authenticate", 0, 2),
     37: ServedApi("create_partitions", 0, 3),
@@ -52,13 +61,24 @@ HANDLERS: dict[int, ServedApi] = {
     40: ServedApi("expire_delegation_token", 1, 2),
     41: ServedApi("describe_delegation_token", 1, 3),
     42: ServedApi("delete_groups", 0, 2),
+    43: ServedApi("controller_requests", 0, 2),
     44: ServedApi("incremental_alter_configs", 0, 1),
+    45: ServedApi("controller_requests", 0, 1),
     46: ServedApi("list_partition_reassignments", 0, 0),
     47: ServedApi("offset_delete", 0, 0),
     48: ServedApi("describe_client_quotas", 0, 1),
+    49: ServedApi("controller_requests", 0, 1),
     50: ServedApi("describe_user_scram_credentials", 0, 0),
     51: ServedApi("alter_user_scram_credentials", 0, 0),
+    55: ServedApi("describe_quorum", 0, 2),
+    57: ServedApi("controller_requests", 0, 2),
     60: ServedApi("describe_cluster", 0, 2),
+    61: ServedApi("describe_producers", 0, 0),
+    65: ServedApi("describe_transactions", 0, 0),
+    66: ServedApi("list_transactions", 0, 2),
+    68: ServedApi("consumer_group_heartbeat", 0, 1),
+    69: ServedApi("consumer_group_describe", 0, 1),
+    71: ServedApi("get_telemetry_subscriptions", 0, 0),
     74: ServedApi("list_config_resources", 0, 1),
     75: ServedApi("describe_topic_partitions", 0, 0),
 }

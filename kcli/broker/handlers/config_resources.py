@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from kcli.broker.client_metrics_configs import check_client_metrics_configs
 from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import Option
-from kcli.broker.dynamic_config import ALL_BROKERS
+from kcli.broker.group_configs import GROUP_OPTIONS, check_group_configs, group_values
 from kcli.broker.topic_configs import TOPIC_OPTIONS, default_value
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -16,7 +17,7 @@ from kcli.protocol.acls import CLUSTER_NAME, ResourceType
 from kcli.settings import format_value
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_state import ClusterState
+    from kcli.broker.cluster_view import ClusterView
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 ALL = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
@@ -70,7 +71,7 @@ W = TypeVar("W", bound=Row)
 
 
 def alter_resources(
-    cluster: ClusterState,
+    cluster: ClusterView,
     requested: Sequence[R],
     alter_for: Callable[[R], Alter],
     make_row: Callable[..., W],
@@ -89,8 +90,8 @@ def alter_resources(
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource is in the request more than once")
-            if resource.resource_type == BROKER and resource.resource_name != ALL_BROKERS:
-                check_this_broker(resource.resource_name, cluster.node_id)  # comes before the right in Apache Kafka
+            if resource.resource_type == BROKER:
+                cluster.check_broker(resource.resource_name)  # comes before the right in Apache Kafka
             check_allowed(resource.resource_type, resource.resource_name, is_allowed)
             _alter(cluster, resource.resource_type, resource.resource_name, alter_for(resource), validate_only)
         except BrokerError as error:
@@ -99,21 +100,23 @@ def alter_resources(
     return rows
 
 
-def _alter(cluster: ClusterState, kind: int, name: str, alter: Alter, validate_only: bool) -> None:
+def _alter(cluster: ClusterView, kind: int, name: str, alter: Alter, validate_only: bool) -> None:
     """Change the overrides, or only validate. BrokerError with the code that Apache Kafka returns."""
     if kind == TOPIC:
         _alter_topic(cluster, name, alter, validate_only)
     elif kind == BROKER:
         _alter_broker(cluster, name, alter, validate_only)
+    elif kind == GROUP:
+        _alter_group(cluster, name, alter, validate_only)
+    elif kind == CLIENT_METRICS:
+        _alter_client_metrics(cluster, name, alter, validate_only)
     elif kind in ALL:
-        raise BrokerError(
-            ErrorCode.INVALID_CONFIG, "Loggers, client metrics and groups have no settings in this broker"
-        )
+        raise BrokerError(ErrorCode.INVALID_CONFIG, "Loggers have no settings in this broker")
     else:
         raise unknown_type(kind)
 
 
-def _alter_topic(cluster: ClusterState, name: str, alter: Alter, validate_only: bool) -> None:
+def _alter_topic(cluster: ClusterView, name: str, alter: Alter, validate_only: bool) -> None:
     if not name:
         raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource name of a topic must not be empty")
     topic = cluster.topics.get(name)
@@ -125,7 +128,34 @@ def _alter_topic(cluster: ClusterState, name: str, alter: Alter, validate_only: 
     cluster.set_topic_configs(name, overrides, validate_only=validate_only)
 
 
-def _alter_broker(cluster: ClusterState, name: str, alter: Alter, validate_only: bool) -> None:
-    current = cluster.dynamic.changed.get(name, {})
+def _alter_broker(cluster: ClusterView, name: str, alter: Alter, validate_only: bool) -> None:
+    current = cluster.broker_configs(name)
     overrides = alter(current, BROKER_OPTIONS, lambda key: format_value(cluster.settings.value(key)))
     cluster.set_broker_configs(name, overrides, validate_only=validate_only)
+
+
+def _alter_group(cluster: ClusterView, name: str, alter: Alter, validate_only: bool) -> None:
+    """Change the settings of a group, which need not exist."""
+    if not name:
+        raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource name of a group must not be empty")
+    defaults = group_values(cluster.settings, {})
+    overrides = alter(
+        cluster.resource_configs(GROUP).get(name, {}), GROUP_OPTIONS, lambda key: format_value(defaults[key])
+    )
+    check_group_configs(cluster.settings, overrides)
+    if not validate_only:
+        cluster.set_resource_configs(GROUP, name, overrides)
+
+
+def _alter_client_metrics(cluster: ClusterView, name: str, alter: Alter, validate_only: bool) -> None:
+    """Change the settings of client metrics, which exist as long as they have any.
+
+    Apache Kafka's controller does not know which of them are lists, so that none can be appended to.
+    """
+    if not name:
+        raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource name of client metrics must not be empty")
+    current = cluster.resource_configs(CLIENT_METRICS).get(name, {})
+    overrides = alter(current, {}, str)
+    check_client_metrics_configs(overrides)
+    if not validate_only:
+        cluster.set_resource_configs(CLIENT_METRICS, name, overrides)

@@ -7,9 +7,10 @@ quotas, and more than one replica: a replication factor above 1 is refused (38).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kcli.broker.cluster_state import DEFAULT
+from kcli.broker.cluster_view import DEFAULT
 from kcli.broker.config_entries import topic_entries
 from kcli.broker.handlers.rights import may_create_topic
 from kcli.broker.request_context import RequestContext
@@ -34,7 +35,14 @@ def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext
     counts = Counter(topic.name for topic in request.topics)
     single = [topic for topic in request.topics if counts[topic.name] == 1]
     is_allowed = {topic.name: _is_allowed(broker, context, topic.name) for topic in single}
-    results = [_create(broker, topic, request.validate_only, context) for topic in single if is_allowed[topic.name]]
+    entries = _Entries(broker)
+    with broker.cluster.creating_together() as failures:
+        results = [
+            _create(broker, topic, request.validate_only, context, entries)
+            for topic in single
+            if is_allowed[topic.name]
+        ]
+    results = [_error_result(one.name, failures[one.name]) if one.name in failures else one for one in results]
     results += [
         _error_result(name, BrokerError(ErrorCode.INVALID_REQUEST, "The topic is in the request more than once"))
         for name, count in counts.items()
@@ -51,7 +59,7 @@ def _is_allowed(broker: Broker, context: RequestContext, name: str) -> bool:
 
 
 def _create(
-    broker: Broker, requested: CreatableTopic, validate_only: bool, context: RequestContext
+    broker: Broker, requested: CreatableTopic, validate_only: bool, context: RequestContext, entries: _Entries
 ) -> CreatableTopicResult:
     try:
         check_new_name(requested.name, broker.cluster.topics)  # errors of the name come before all others
@@ -77,12 +85,27 @@ def _create(
         topic_id=topic.topic_id,
         error_message=None,
         num_partitions=topic.partitions,
-        replication_factor=1,
-        configs=[
-            CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=entry.source)
-            for entry in topic_entries(broker.cluster.dynamic, topic.configs)
-        ],
+        replication_factor=topic.replication_factor,
+        configs=entries.of(topic.configs),
     )
+
+
+class _Entries:
+    """The settings of new topics, as the response has them. Most topics of a request have the same overrides."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._listed: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}
+
+    def of(self, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        """Return all settings of a topic with these overrides."""
+        key = tuple(sorted(overrides.items()))
+        if key not in self._listed:
+            self._listed[key] = [
+                CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=entry.source)
+                for entry in topic_entries(self._broker.cluster.dynamic, overrides)
+            ]
+        return self._listed[key]
 
 
 def _configs(requested: CreatableTopic) -> dict[str, str]:

@@ -19,8 +19,7 @@ REQUESTER_SINCE_VERSION = 3
 
 def check_client(broker: Broker, context: RequestContext) -> None:
     """Refuse a client without an identity of its own: on PLAINTEXT, without a certificate, or with a token (KIP-48)."""
-    protocols = {endpoint.name: endpoint.protocol for endpoint in broker.config.endpoints}
-    protocol = protocols.get(context.listener, "PLAINTEXT")
+    protocol = broker.config.protocol_of(context.listener)
     if context.is_token or protocol == "PLAINTEXT" or (protocol == "SSL" and context.principal == ANONYMOUS):
         raise BrokerError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 

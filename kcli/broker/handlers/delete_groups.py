@@ -1,6 +1,6 @@
 """DeleteGroups (42), v0-2: delete groups without members, and their offsets (KIP-229).
 
-Deliberately missing: KIP-848 groups and share groups.
+Deliberately missing: share groups.
 """
 
 from __future__ import annotations
@@ -30,3 +30,10 @@ def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestContext
         if name not in set(request.groups_names)
     ]
     return response
+
+
+def refused(request: DeleteGroupsRequest, error: ErrorCode, version: int) -> DeleteGroupsResponse:
+    """Return the answer of a broker that does not coordinate the groups, or cannot answer now."""
+    return DeleteGroupsResponse(
+        results=[DeletableGroupResult(group_id=group_id, error_code=error) for group_id in request.groups_names]
+    )

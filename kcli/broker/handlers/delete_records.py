@@ -1,16 +1,16 @@
 """DeleteRecords (21), v0-2: advance the log start offset of partitions; -1 means the high watermark (KIP-107).
 
 Refused: internal topics (17), topics without the cleanup policy `delete` (44), and offsets above the high watermark
-(1). Deliberately missing: waiting for replicas, because there is one node.
+(1). The answer waits until all live replicas start at the new offsets, or for the request's timeout (7).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kcli.broker.pending import Pending
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -23,29 +23,44 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
 
+_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1
 
-def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+
+def handle(
+    broker: Broker, request: DeleteRecordsRequest, context: RequestContext
+) -> DeleteRecordsResponse | Pending[DeleteRecordsResponse]:
     """Return the new log start offset of each partition as its low watermark."""
+    allowed = {
+        topic.name
+        for topic in request.topics
+        if broker.authorizer.allows(context, AclOperation.DELETE, ResourceType.TOPIC, topic.name)
+    }
+    offsets = {
+        TopicPartition(topic.name, one.partition_index): one.offset
+        for topic in request.topics
+        for one in topic.partitions
+        if topic.name in allowed
+    }
+    deleted = broker.replica_manager.delete_records(offsets, timeout_ms=request.timeout_ms, now_ms=context.now_ms)
+    if deleted.is_done:
+        return _response(request, deleted.value)
+    pending: Pending[DeleteRecordsResponse] = Pending()
+    deleted.on_done(lambda outcomes: pending.complete(_response(request, outcomes)))
+    return pending
+
+
+def _response(
+    request: DeleteRecordsRequest, outcomes: dict[TopicPartition, tuple[ErrorCode, int]]
+) -> DeleteRecordsResponse:
+    def result(topic: str, partition: int) -> DeleteRecordsPartitionResult:
+        code, low_watermark = outcomes.get(TopicPartition(topic, partition), _DENIED)
+        return DeleteRecordsPartitionResult(partition_index=partition, low_watermark=low_watermark, error_code=code)
+
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[
-                    _result(broker, context, TopicPartition(topic.name, one.partition_index), one.offset)
-                    for one in topic.partitions
-                ],
+                name=topic.name, partitions=[result(topic.name, one.partition_index) for one in topic.partitions]
             )
             for topic in request.topics
         ]
     )
-
-
-def _result(broker: Broker, context: RequestContext, tp: TopicPartition, upto: int) -> DeleteRecordsPartitionResult:
-    code = ErrorCode.NONE
-    try:
-        if not broker.authorizer.allows(context, AclOperation.DELETE, ResourceType.TOPIC, tp.topic):
-            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        start = broker.replica_manager.delete_records(tp, upto)
-    except BrokerError as error:
-        start, code = -1, error.code
-    return DeleteRecordsPartitionResult(partition_index=tp.partition, low_watermark=start, error_code=code)

@@ -19,7 +19,7 @@ from kcli.protocol.messages.delete_topics import DeletableTopicResult, DeleteTop
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster_state import ClusterState
+    from kcli.broker.cluster_view import ClusterView
     from kcli.broker.topic_store import Topic
 
 _NO_ID = UUID(int=0)
@@ -106,7 +106,7 @@ def _fault(target: _Target, count: int) -> str | None:
     return None
 
 
-def _delete(cluster: ClusterState, target: _Target, now_wall_ms: int) -> DeletableTopicResult:
+def _delete(cluster: ClusterView, target: _Target, now_wall_ms: int) -> DeletableTopicResult:
     try:
         topic = cluster.delete_topic(target.topic_id if target.name is None else target.name, now_wall_ms=now_wall_ms)
     except BrokerError as error:

@@ -1,7 +1,6 @@
-"""DescribeClientQuotas (48), v0-1: no entity has quotas. DESCRIBE_CONFIGS on the cluster is needed.
+"""DescribeClientQuotas (48), v0-1: the quotas of users, client ids and addresses. DESCRIBE_CONFIGS is needed.
 
-`kafka-configs.sh` asks for quotas before it lists SCRAM users. Deliberately missing: quotas, which this broker neither
-has nor accepts.
+`kafka-configs.sh` asks for quotas before it lists SCRAM users. A node returns those of the metadata log.
 """
 
 from __future__ import annotations
@@ -10,17 +9,78 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.handlers.rights import cluster_denied
 from kcli.broker.request_context import RequestContext
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation
-from kcli.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
+from kcli.protocol.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
+    from kcli.broker.quotas import Entity
+
+_USER, _CLIENT_ID, _IP = "user", "client-id", "ip"
+_EXACT, _DEFAULT, _ANY = 0, 1, 2
 
 
 def handle(
     broker: Broker, request: DescribeClientQuotasRequest, context: RequestContext
 ) -> DescribeClientQuotasResponse:
-    if not broker.authorizer.allows_cluster(context, AclOperation.DESCRIBE_CONFIGS):
-        error = cluster_denied(AclOperation.DESCRIBE_CONFIGS)
+    """Return the entities that meet all conditions; a strict request excludes entities with other parts."""
+    try:
+        if not broker.authorizer.allows_cluster(context, AclOperation.DESCRIBE_CONFIGS):
+            raise cluster_denied(AclOperation.DESCRIBE_CONFIGS)
+        _check(request.components)
+    except BrokerError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.detail, entries=None)
-    return DescribeClientQuotasResponse(error_message=None)
+    return DescribeClientQuotasResponse(
+        entries=[
+            EntryData(
+                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                values=[ValueData(key=key, value=value) for key, value in limits.items()],
+            )
+            for entity, limits in broker.cluster.quotas.items()
+            if _matches(entity, request)
+        ],
+    )
+
+
+def _check(components: list[ComponentData]) -> None:
+    """Raise BrokerError with the code of Apache Kafka for conditions that are not valid."""
+    kinds = [one.entity_type for one in components]
+    for one in components:
+        if not one.entity_type:
+            raise _invalid("the type of an entity must not be empty")
+        if kinds.count(one.entity_type) > 1:
+            raise _invalid(f"the entity type {one.entity_type} is in the request more than once")
+        if one.entity_type not in (_USER, _CLIENT_ID, _IP):
+            raise BrokerError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{one.entity_type!r} is not a type of entity; use {_USER}, {_CLIENT_ID} or {_IP}",
+            )
+        if one.match_type not in (_EXACT, _DEFAULT, _ANY):
+            raise _invalid(f"{one.match_type} is not a type of match; use 0, 1 or 2")
+        if (one.match is None) is (one.match_type == _EXACT):
+            raise _invalid(f"match type {one.match_type} and the name {one.match!r} do not fit together")
+    if _IP in kinds and len(kinds) > 1:
+        raise _invalid(f"{_IP} cannot be combined with {_USER} or {_CLIENT_ID}")
+
+
+def _matches(entity: Entity, request: DescribeClientQuotasRequest) -> bool:
+    parts = dict(entity)
+    if request.strict and len(parts) != len(request.components):
+        return False
+    return all(
+        one.entity_type in parts and (one.match_type == _ANY or parts[one.entity_type] == one.match)
+        for one in request.components
+    )
+
+
+def _invalid(text: str) -> BrokerError:
+    return BrokerError(ErrorCode.INVALID_REQUEST, text)

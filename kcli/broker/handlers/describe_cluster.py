@@ -1,6 +1,7 @@
-"""DescribeCluster (60), v0-2: the cluster id and its one broker, which is also the controller.
+"""DescribeCluster (60), v0-2: the cluster id and its brokers, from v2 also the fenced ones.
 
-Deliberately missing: the controller endpoint (error 114), and fenced brokers (v2).
+The controller in the response is a broker that forwards changes; -1 if it is not among the brokers. Deliberately
+missing: the controller endpoint (error 114).
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from kcli.broker.broker import Broker
 
 _BROKERS, _CONTROLLERS = 1, 2
+_NO_CONTROLLER = -1
 
 
 def handle(broker: Broker, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-    """Return the one broker; requests for controllers are refused."""
+    """Return the brokers; requests for controllers are refused."""
     if request.endpoint_type == _CONTROLLERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
@@ -35,12 +37,17 @@ def handle(broker: Broker, request: DescribeClusterRequest, context: RequestCont
             error_message=f"{request.endpoint_type} is not a valid endpoint type",
         )
     cluster = broker.cluster
-    host, port = cluster.address(context.listener)
-    rack = broker.config.broker_rack
+    brokers = cluster.brokers(context.listener, with_fenced=request.include_fenced_brokers)
+    controller_id = cluster.controller_id
     response = DescribeClusterResponse(
         cluster_id=cluster.cluster_id,
-        controller_id=cluster.node_id,
-        brokers=[DescribeClusterBroker(broker_id=cluster.node_id, host=host, port=port, rack=rack)],
+        controller_id=controller_id if any(one.node_id == controller_id for one in brokers) else _NO_CONTROLLER,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=one.node_id, host=one.host, port=one.port, rack=one.rack, is_fenced=one.is_fenced
+            )
+            for one in brokers
+        ],
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = cluster_operations(broker.authorizer, context)

@@ -1,7 +1,6 @@
-"""DescribeConfigs (32), v1-4: settings of topics and of the broker, and the sources of their values.
+"""DescribeConfigs (32), v1-4: settings of topics, groups, client metrics and the broker, with their values' sources.
 
-Deliberately missing: documentation (null); loggers, client metrics and groups, which have no settings here (empty
-lists).
+Deliberately missing: documentation (null); loggers, which have no settings here (empty lists).
 """
 
 from __future__ import annotations
@@ -9,7 +8,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kcli.broker.config_entries import ConfigEntry, broker_entries, entries_of_all_brokers, topic_entries
+from kcli.broker.config_entries import (
+    ConfigEntry,
+    broker_entries,
+    client_metrics_entries,
+    entries_of_all_brokers,
+    group_entries,
+    topic_entries,
+)
 from kcli.broker.handlers import config_resources as resources
 from kcli.broker.request_context import RequestContext
 from kcli.broker.topic_rules import check_name
@@ -27,7 +33,7 @@ from kcli.protocol.messages.describe_configs import (
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster_state import ClusterState
+    from kcli.broker.cluster_view import ClusterView
 
 
 def handle(broker: Broker, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
@@ -55,7 +61,7 @@ def _describe(
     return result
 
 
-def _entries(cluster: ClusterState, kind: int, name: str) -> list[ConfigEntry]:
+def _entries(cluster: ClusterView, kind: int, name: str) -> list[ConfigEntry]:
     if kind == resources.TOPIC:
         check_name(name)
         if name not in cluster.topics:
@@ -70,7 +76,9 @@ def _entries(cluster: ClusterState, kind: int, name: str) -> list[ConfigEntry]:
         raise resources.unknown_type(kind)
     if not name:
         raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource name must not be empty")
-    return []
+    if kind == resources.GROUP:
+        return group_entries(cluster.dynamic, cluster.resource_configs(kind).get(name, {}))
+    return client_metrics_entries(cluster.resource_configs(kind).get(name, {}))
 
 
 def _row(entry: ConfigEntry, with_synonyms: bool) -> DescribeConfigsResourceResult:

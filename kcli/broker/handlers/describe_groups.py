@@ -1,6 +1,6 @@
 """DescribeGroups (15), v0-6: state and members of classic groups.
 
-Deliberately missing: KIP-848 groups, which have an API of their own.
+Groups of KIP-848 have an API of their own, and are answered like unknown ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestConte
             for group_id in request.groups
             if authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, group_id)
         ]
-        denied = [_denied(group_id) for group_id in request.groups if group_id not in set(allowed)]
+        denied = [
+            DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            for group_id in request.groups
+            if group_id not in set(allowed)
+        ]
         request.groups = allowed
     response = broker.groups.describe_groups(request, context)
     if request.include_authorized_operations:
@@ -37,5 +41,8 @@ def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestConte
     return response
 
 
-def _denied(group_id: str) -> DescribedGroup:
-    return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+def refused(request: DescribeGroupsRequest, error: ErrorCode, version: int) -> DescribeGroupsResponse:
+    """Return the answer of a broker that does not coordinate the groups, or cannot answer now."""
+    return DescribeGroupsResponse(
+        groups=[DescribedGroup(group_id=group_id, error_code=error) for group_id in request.groups]
+    )

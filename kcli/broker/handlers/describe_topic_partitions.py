@@ -1,16 +1,16 @@
 """DescribeTopicPartitions (75), v0: topics and their partitions in pages, ordered by name (KIP-966).
 
-Deliberately missing: eligible leader replicas, because one node leads everything. Their lists are empty and not null,
-because the Java admin client fails on null.
+Each partition has its eligible leader replicas and those last known. These lists are never null, because the Java admin
+client fails on null. A partition without a leader has the leader -1 and no error, as in Apache Kafka.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kcli.broker.request_context import RequestContext
 from kcli.broker.topic_rules import name_fault
-from kcli.broker.topic_store import Topic
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.describe_topic_partitions import (
@@ -24,6 +24,10 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
+    from kcli.broker.cluster_view import LiveBroker
+    from kcli.broker.metadata.cluster_values import PartitionState
+
+_NO_LEADER = -1
 
 
 def handle(
@@ -43,7 +47,7 @@ def handle(
         if remaining == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
-        row = _topic_row(broker, name, first, remaining)
+        row = _topic_row(broker, context, name, first, remaining)
         response.topics.append(row)
         topic = broker.cluster.topics.get(name)
         next_index = first + len(row.partitions)
@@ -69,7 +73,7 @@ def _names_from_cursor(broker: Broker, request: DescribeTopicPartitionsRequest) 
     names = sorted({topic.name for topic in request.topics} or broker.cluster.topics)
     if cursor is None:
         return names, 0
-    if not cursor.topic_name or cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
+    if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
         return names, None
     names = [name for name in names if name >= cursor.topic_name]
     return names, cursor.partition_index if names and names[0] == cursor.topic_name else 0
@@ -84,7 +88,9 @@ def _invalid_cursor(request: DescribeTopicPartitionsRequest) -> DescribeTopicPar
     )
 
 
-def _topic_row(broker: Broker, name: str, first: int, limit: int) -> DescribeTopicPartitionsResponseTopic:
+def _topic_row(
+    broker: Broker, context: RequestContext, name: str, first: int, limit: int
+) -> DescribeTopicPartitionsResponseTopic:
     topic = broker.cluster.topics.get(name)
     row = DescribeTopicPartitionsResponseTopic(name=name)
     if topic is None:
@@ -92,21 +98,24 @@ def _topic_row(broker: Broker, name: str, first: int, limit: int) -> DescribeTop
         row.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return row
     row.topic_id, row.is_internal = topic.topic_id, topic.is_internal
-    row.partitions = [
-        _partition(broker, topic, number) for number in range(first, min(first + limit, topic.partitions))
-    ]
+    brokers = {one.node_id: one for one in broker.cluster.brokers(context.listener, with_fenced=True)}
+    for number in range(first, min(first + limit, topic.partitions)):
+        state = broker.cluster.partition_state(TopicPartition(name, number))
+        if state is not None:
+            row.partitions.append(_partition(number, state, brokers))
     return row
 
 
-def _partition(broker: Broker, topic: Topic, number: int) -> DescribeTopicPartitionsResponsePartition:
-    node = broker.cluster.node_id
-    partition = broker.replica_manager.partition(TopicPartition(topic.name, number))
+def _partition(
+    number: int, state: PartitionState, brokers: Mapping[int, LiveBroker]
+) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
         partition_index=number,
-        leader_id=node,
-        leader_epoch=partition.leader_epoch if partition else 0,
-        replica_nodes=[node],
-        isr_nodes=[node],
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        leader_id=state.leader if state.leader in brokers else _NO_LEADER,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.isr),
+        eligible_leader_replicas=list(state.elr),
+        last_known_elr=list(state.last_known_elr),
+        offline_replicas=[one for one in state.replicas if one not in brokers or brokers[one].is_fenced],
     )

@@ -2,7 +2,10 @@
 
 Incremental fetch sessions are served (KIP-227). The records are never decoded: a response carries ranges of log files.
 
-Deliberately missing: followers, so there is no preferred read replica, and a fetch by a replica is refused (6).
+In a cluster, followers fetch to the log end, and their fetches tell the leader what they have. A consumer may read from
+a follower since v11, and with a rack the leader may send it to one (KIP-392). A broker that is a cluster of its own
+has no replicas elsewhere: a fetch by one is refused (6). A consumer that is over its quota (consumer_byte_rate) gets
+no records, and is not read from for a while.
 """
 
 from __future__ import annotations
@@ -11,11 +14,12 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kcli.broker.delayed import DelayedFetch, FetchParams
-from kcli.broker.fetch_sessions import FetchContext, PartitionKey
+from kcli.broker.delayed import DelayedFetch
+from kcli.broker.fetch_sessions import NO_SESSION, FetchContext, PartitionKey
 from kcli.broker.idle_fetch import IdleFetch
-from kcli.broker.partition import PartitionFetch, PartitionRead
+from kcli.broker.partition import FetchParams, PartitionFetch, PartitionRead
 from kcli.broker.pending import Pending
+from kcli.broker.quotas import FETCH_RATE
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
@@ -26,6 +30,7 @@ from kcli.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from kcli.structs import TopicPartition
@@ -33,7 +38,7 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
 
-_IDS_SINCE_VERSION, _LEADERS_SINCE_VERSION = 13, 16
+_RACKS_SINCE_VERSION, _IDS_SINCE_VERSION, _LEADERS_SINCE_VERSION = 11, 13, 16
 _READ_COMMITTED = 1
 _NO_RECORDS = b""
 # A row is a shallow copy of this one, because that takes a third of the time. Its nested parts are replaced, never
@@ -51,25 +56,27 @@ _STALE_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
 def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> object:
     """Return the response, or a `Pending` of it while the request waits for records."""
     manager = broker.replica_manager
+    replica_id, broker_epoch = _replica(request)
     fetch = manager.fetch_sessions.begin(
         request.session_id,
         request.session_epoch,
-        _requested(request),
+        _requested(request) if replica_id < 0 else _requested_by_replica(request),
         _forgotten(request),
         by_id=context.api_version >= _IDS_SINCE_VERSION,
         now_ms=context.now_ms,
     )
     if fetch.error:
         return FetchResponse(error_code=fetch.error)
-    if _is_by_replica(request):
-        may_replicate = broker.authorizer.allows_cluster(context, AclOperation.CLUSTER_ACTION)
-        code = ErrorCode.NOT_LEADER_OR_FOLLOWER if may_replicate else ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return _response(broker, request, context, fetch, [PartitionRead(code)] * len(fetch.requested))
-    denied = [] if broker.authorizer.is_open else _denied(broker, context, fetch)
+    params = _params(broker, request, context, replica_id, broker_epoch)
+    if replica_id >= 0:
+        code = _refuses_replica(broker, context)
+        if code:
+            return _response(broker, request, context, fetch, [PartitionRead(code)] * len(fetch.requested))
+    denied = [] if broker.authorizer.is_open or replica_id >= 0 else _denied(broker, context, fetch)
     allowed = fetch.requested
     if denied:
         allowed = [one for at, one in enumerate(fetch.requested) if at not in set(denied)]
-    reads = manager.fetch(_params(broker, request), allowed, now_ms=context.now_ms) if allowed else []
+    reads = manager.fetch(params, allowed, now_ms=context.now_ms) if allowed else []
     if not isinstance(reads, DelayedFetch):
         return _response(broker, request, context, fetch, _with_denied(reads, denied))
     return _wait(broker, request, context, fetch, reads, denied)
@@ -109,7 +116,8 @@ def _wait(
     def respond(allowed_reads: Sequence[PartitionRead]) -> None:
         reads = _with_denied(allowed_reads, denied)
         response = _response(broker, request, context, fetch, reads)
-        if delayed.is_unchanged and not response.error_code and IdleFetch.is_repeatable(request, fetch, reads):
+        is_idle = delayed.is_unchanged and not response.error_code and delayed.params.replica_id < 0
+        if is_idle and IdleFetch.is_repeatable(request, fetch, reads):
             pending.repeatable = IdleFetch(
                 broker.replica_manager,
                 broker.authorizer,
@@ -145,14 +153,44 @@ def _forgotten(request: FetchRequest) -> list[PartitionKey]:
     return [(topic.topic or topic.topic_id, at) for topic in request.forgotten_topics_data for at in topic.partitions]
 
 
-def _is_by_replica(request: FetchRequest) -> bool:
-    return request.replica_id >= 0 or request.replica_state.replica_id >= 0
+def _requested_by_replica(request: FetchRequest) -> list[PartitionFetch]:
+    rows = [one for topic in request.topics for one in topic.partitions]
+    return [
+        requested._replace(log_start_offset=row.log_start_offset, high_watermark=row.high_watermark)
+        for requested, row in zip(_requested(request), rows, strict=True)
+    ]
 
 
-def _params(broker: Broker, request: FetchRequest) -> FetchParams:
+def _replica(request: FetchRequest) -> tuple[int, int]:
+    """Return the id and broker epoch of the fetching replica, -1 for a consumer and for an unknown epoch."""
+    state = request.replica_state
+    return (state.replica_id, state.replica_epoch) if state.replica_id >= 0 else (request.replica_id, -1)
+
+
+def _refuses_replica(broker: Broker, context: RequestContext) -> ErrorCode:
+    if not broker.authorizer.allows_cluster(context, AclOperation.CLUSTER_ACTION):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if broker.replica_manager.replicas is None else ErrorCode.NONE
+
+
+def _params(
+    broker: Broker, request: FetchRequest, context: RequestContext, replica_id: int, broker_epoch: int
+) -> FetchParams:
     max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+    quotas = broker.replica_manager.client_quotas
+    if quotas is not None and replica_id < 0:
+        max_bytes = int(min(max_bytes, quotas.burst_bytes(context.principal, context.client_id)))
+    is_committed_only = request.isolation_level == _READ_COMMITTED and replica_id < 0
+    leader_only = replica_id >= 0 or context.api_version < _RACKS_SINCE_VERSION
     return FetchParams(
-        request.max_wait_ms, min(request.min_bytes, max_bytes), max_bytes, request.isolation_level == _READ_COMMITTED
+        request.max_wait_ms,
+        min(request.min_bytes, max_bytes),
+        max_bytes,
+        is_committed_only,
+        replica_id,
+        broker_epoch,
+        leader_only,
+        request.rack_id,
     )
 
 
@@ -164,8 +202,14 @@ def _response(
     reads: Sequence[PartitionRead],
 ) -> FetchResponse:
     """Build the response in the order of the request; adjacent partitions of a topic share an entry."""
+    if broker.replica_manager.client_quotas is not None and _replica(request)[0] < 0:
+        wait_ms = _throttle_ms(broker, context, reads)
+        if wait_ms:  # without records, and without a word about the partitions, as in Apache Kafka
+            session_id = NO_SESSION if fetch.session is None else fetch.session.id
+            return FetchResponse(throttle_time_ms=wait_ms, session_id=session_id)
     error, session_id, indexes = fetch.finish(reads)
     topics: list[FetchableTopicResponse] = []
+    stale: list[tuple[TopicPartition, PartitionData]] = []
     last_key: object = None
     for at in indexes:
         requested, read = fetch.requested[at], reads[at]
@@ -175,9 +219,26 @@ def _response(
             last_key = key
         data = _error_row(requested, read) if read.error else _row(requested, read, request.isolation_level)
         if read.error in _STALE_LEADER and context.api_version >= _LEADERS_SINCE_VERSION:
-            data.current_leader = _leader(broker, requested)
+            name = requested.topic or broker.replica_manager.topic_name(requested.topic_id) or ""
+            stale.append((TopicPartition(name, requested.partition), data))
         topics[-1].partitions.append(data)
-    return FetchResponse(error_code=error, session_id=session_id, responses=topics)
+    endpoints = _add_leaders(broker, context, stale) if stale else []
+    return FetchResponse(error_code=error, session_id=session_id, responses=topics, node_endpoints=endpoints)
+
+
+def _throttle_ms(broker: Broker, context: RequestContext, reads: Sequence[PartitionRead]) -> int:
+    """Return for how long a consumer over its quota must wait, 0 if it is within. Its connection is not read then."""
+    quotas = broker.replica_manager.client_quotas
+    size = sum(read.size for read in reads)
+    if quotas is None or not size:
+        return 0
+    client = FETCH_RATE, context.principal, context.client_id
+    now_ms = broker.clock.now_ms()
+    wait_ms = quotas.throttle_ms(*client, size, now_ms)
+    if wait_ms:
+        quotas.take_back(*client, size, now_ms)
+        broker.server.throttle(context.connection_id, wait_ms)
+    return wait_ms
 
 
 def _row(requested: PartitionFetch, read: PartitionRead, isolation_level: int) -> PartitionData:
@@ -191,6 +252,8 @@ def _row(requested: PartitionFetch, read: PartitionRead, isolation_level: int) -
         "aborted_transactions": _aborted(read) if isolation_level == _READ_COMMITTED else None,
         "records": _NO_RECORDS if read.records is None else read.records,
     }
+    if read.preferred_replica >= 0:
+        data.preferred_read_replica = read.preferred_replica
     if read.diverging is not None:
         epoch, end_offset = read.diverging
         data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
@@ -212,11 +275,15 @@ def _error_row(requested: PartitionFetch, read: PartitionRead) -> PartitionData:
     )
 
 
-def _leader(broker: Broker, requested: PartitionFetch) -> LeaderIdAndEpoch:
-    """Return the current leader (KIP-951): with one node this broker, in the epoch that the client does not know."""
-    manager = broker.replica_manager
-    name = requested.topic or manager.topic_name(requested.topic_id)
-    partition = manager.partition(TopicPartition(name, requested.partition)) if name else None
-    if partition is None:
-        return LeaderIdAndEpoch()
-    return LeaderIdAndEpoch(leader_id=broker.config.node_id, leader_epoch=partition.leader_epoch)
+def _add_leaders(
+    broker: Broker, context: RequestContext, rows: Sequence[tuple[TopicPartition, PartitionData]]
+) -> list[NodeEndpoint]:
+    """Add the current leaders to the rows of partitions that the client must read elsewhere; return their addresses."""
+    from kcli.broker.handlers.current_leader import current_leaders
+
+    leaders = current_leaders(broker, [tp for tp, _ in rows], context.listener)
+    for tp, data in rows:
+        leader = leaders[tp]
+        data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
+    found = {one.address.node_id: one.address for one in leaders.values() if one.address is not None}
+    return [NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack) for one in found.values()]

@@ -1,23 +1,29 @@
-"""FindCoordinator (10), v0-6: this broker for every consumer group.
+"""FindCoordinator (10), v0-6: the broker that coordinates a consumer group or a transactional id.
 
-Deliberately missing: transaction and share-group coordinators. They are refused with errors that clients treat as
-fatal, so that clients do not continue with requests that this broker does not serve.
+It is the leader of the partition of __consumer_offsets for a group, of __transaction_state for a transactional id.
+Without that topic, or while the partition has no live leader, the answer is 15 and clients retry: a single broker
+creates the topic at once, a node requests it from the controller.
+
+Deliberately missing: share-group coordinators. They are refused with an error that clients treat as fatal, so that
+clients do not continue with requests that this broker does not serve.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kcli.broker.coordinator_log import find_coordinator
 from kcli.broker.handlers.rights import cluster_denied
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from kcli.structs import OFFSETS_TOPIC
+from kcli.structs import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
+    from kcli.broker.cluster_view import LiveBroker
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 FIRST_VERSION_WITH_BATCHES = 4
@@ -25,7 +31,7 @@ FIRST_VERSION_WITH_SHARE_GROUPS = 6
 
 
 def handle(broker: Broker, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
-    """Return this broker's address. The offsets topic is created, because clients may expect it from now on."""
+    """Return a coordinator per key. The internal topic is created, because clients may expect it from now on."""
     if context.api_version >= FIRST_VERSION_WITH_BATCHES:
         return FindCoordinatorResponse(
             coordinators=[_find(broker, request, key, context) for key in request.coordinator_keys]
@@ -40,34 +46,43 @@ def handle(broker: Broker, request: FindCoordinatorRequest, context: RequestCont
     )
 
 
-def _offsets_topic_error(broker: Broker) -> BrokerError | None:
-    """Create the offsets topic if it does not exist; return the error if that fails."""
-    try:
-        broker.cluster.ensure_internal(OFFSETS_TOPIC)
-    except BrokerError as error:
-        return error
-    return None
+def _coordinator(broker: Broker, listener: str, name: str, key: str) -> LiveBroker:
+    """Return the broker that coordinates a key of the internal topic `name`, with its address for this listener.
+
+    BrokerError COORDINATOR_NOT_AVAILABLE if the key's partition has no live leader; UNKNOWN_TOPIC_OR_PARTITION while
+    the topic is being created.
+    """
+    broker.cluster.ensure_internal(name)
+    node_id = find_coordinator(broker.cluster, name, key)
+    for one in broker.cluster.brokers(listener):
+        if one.node_id == node_id:
+            return one
+    raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the partition of {key} in {name} has no live leader")
 
 
 def _find(broker: Broker, request: FindCoordinatorRequest, key: str, context: RequestContext) -> Coordinator:
-    cluster = broker.cluster
     if request.key_type == GROUP:
         if not broker.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, key):
             return _refused(key, ErrorCode.GROUP_AUTHORIZATION_FAILED, "DESCRIBE on the group is needed")
-        problem = _offsets_topic_error(broker)
-        if problem is not None:  # clients try again
-            return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, problem.detail)
-        host, port = cluster.address(context.listener)
-        return Coordinator(key=key, node_id=cluster.node_id, host=host, port=port)
+        return _found(broker, OFFSETS_TOPIC, key, context)
     if request.key_type == TRANSACTION:
-        return _refused(
-            key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "this broker does not support transactions"
-        )
+        if not broker.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
+            error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            return _refused(key, error, "DESCRIBE on the transactional id is needed")
+        return _found(broker, TRANSACTIONS_TOPIC, key, context)
     is_share = request.key_type == SHARE and context.api_version >= FIRST_VERSION_WITH_SHARE_GROUPS
     if is_share and not broker.authorizer.allows_cluster(context, AclOperation.CLUSTER_ACTION):
         denied = cluster_denied(AclOperation.CLUSTER_ACTION)
         return _refused(key, denied.code, denied.detail)
-    return _refused(key, ErrorCode.INVALID_REQUEST, "this broker coordinates consumer groups only")
+    return _refused(key, ErrorCode.INVALID_REQUEST, "this broker coordinates consumer groups and transactions only")
+
+
+def _found(broker: Broker, topic: str, key: str, context: RequestContext) -> Coordinator:
+    try:
+        found = _coordinator(broker, context.listener, topic, key)
+    except BrokerError as problem:  # clients try again
+        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, problem.detail)
+    return Coordinator(key=key, node_id=found.node_id, host=found.host, port=found.port)
 
 
 def _refused(key: str, error: ErrorCode, message: str) -> Coordinator:

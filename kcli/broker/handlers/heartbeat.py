@@ -21,3 +21,11 @@ def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -
     if not broker.authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
         return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return broker.groups.heartbeat(request, context)
+
+
+def refused(request: HeartbeatRequest, error: ErrorCode, version: int) -> HeartbeatResponse:
+    """Return the answer of a broker that does not coordinate the group, or cannot answer now.
+
+    While the group is loaded the member is told that all is well, as in Apache Kafka: its session begins afterwards.
+    """
+    return HeartbeatResponse(error_code=ErrorCode.NONE if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error)

@@ -1,8 +1,8 @@
-"""IncrementalAlterConfigs (44), v0-1: change single settings of topics and of the broker (KIP-339).
+"""IncrementalAlterConfigs (44), v0-1: change single settings of topics, groups and the broker (KIP-339).
 
 Changes survive restarts. Of the broker's settings those can be changed that are defaults of topic settings, and a few
 that have no effect here; the others are refused (42), as Apache Kafka refuses its static settings. Deliberately
-missing: broker loggers, client metrics and groups, which have no settings here (40).
+missing: broker loggers, which have no settings here (40).
 """
 
 from __future__ import annotations

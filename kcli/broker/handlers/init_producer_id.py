@@ -1,14 +1,10 @@
-"""InitProducerId (22), v0-5: ids for idempotent producers.
-
-Deliberately missing: transactions. A transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53),
-because every client treats that as fatal and reports it at once; after a coordinator error it would retry for a minute
-or more.
-"""
+"""InitProducerId (22), v0-5: ids for idempotent producers, and ids with an epoch for transactional ones."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kcli.broker.pending import Pending
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
@@ -17,25 +13,47 @@ from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitP
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.broker.security.allow_all import AnyAuthorizer
+    from kcli.broker.transaction.transaction_coordinator import ProducerIdentity
+
+# Older clients do not know PRODUCER_FENCED.
+_FIRST_WITH_FENCED = 4
 
 
-def handle(broker: Broker, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
-    """Return a new unique id with epoch 0."""
-    code = _denial(broker.authorizer, request, context) or _request_error(request)
+def handle(
+    broker: Broker, request: InitProducerIdRequest, context: RequestContext
+) -> InitProducerIdResponse | Pending[InitProducerIdResponse]:
+    """Return a new unique id with epoch 0, or the id and next epoch of the transactional id."""
+    code = _denial(broker.authorizer, request, context)
+    if not code and (request.producer_id == -1) != (request.producer_epoch == -1):
+        code = ErrorCode.INVALID_REQUEST
     if code:
         return InitProducerIdResponse(error_code=code, producer_epoch=-1)
+    if request.transactional_id is not None:
+        return _of_transactional_id(broker, request.transactional_id, request, context)
     try:
         return InitProducerIdResponse(producer_id=broker.producer_ids.next(), producer_epoch=0)
     except OSError:  # the next block of ids could not be reserved on the disk
         return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_epoch=-1)
 
 
-def _request_error(request: InitProducerIdRequest) -> ErrorCode:
-    if request.transactional_id == "":
-        return ErrorCode.INVALID_REQUEST
-    if (request.producer_id == -1) != (request.producer_epoch == -1):
-        return ErrorCode.INVALID_REQUEST
-    return ErrorCode.NONE if request.transactional_id is None else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+def _of_transactional_id(
+    broker: Broker, transactional_id: str, request: InitProducerIdRequest, context: RequestContext
+) -> Pending[InitProducerIdResponse]:
+    expected = None if request.producer_id == -1 else (request.producer_id, request.producer_epoch)
+    response: Pending[InitProducerIdResponse] = Pending()
+
+    def answer(identity: ProducerIdentity) -> None:
+        error = identity.error
+        if error is ErrorCode.PRODUCER_FENCED and context.api_version < _FIRST_WITH_FENCED:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        response.complete(
+            InitProducerIdResponse(
+                error_code=error, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+            )
+        )
+
+    broker.transactions.init_producer_id(transactional_id, request.transaction_timeout_ms, expected).on_done(answer)
+    return response
 
 
 def _denial(authorizer: AnyAuthorizer, request: InitProducerIdRequest, context: RequestContext) -> ErrorCode:

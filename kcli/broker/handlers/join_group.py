@@ -1,6 +1,6 @@
-"""JoinGroup (11), v0-9: enter a classic group.
+"""JoinGroup (11), v0-9: enter a group by the classic protocol.
 
-The answer waits for the other members of the generation. Deliberately missing: KIP-848 groups.
+The answer waits for the other members of the generation.
 """
 
 from __future__ import annotations
@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 def handle(broker: Broker, request: JoinGroupRequest, context: RequestContext) -> Pending[JoinGroupResponse]:
     """Return the member id and generation, and for the leader the subscriptions of all members."""
     if not broker.authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
-        refused: Pending[JoinGroupResponse] = Pending()
+        denied: Pending[JoinGroupResponse] = Pending()
         error = join_error(ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
-        refused.complete(fit_to_version(error, context.api_version))
-        return refused
+        denied.complete(fit_to_version(error, context.api_version))
+        return denied
     return broker.groups.join(request, context)
+
+
+def refused(request: JoinGroupRequest, error: ErrorCode, version: int) -> JoinGroupResponse:
+    """Return the answer of a broker that does not coordinate the group, or cannot answer now."""
+    return fit_to_version(join_error(error), version)

@@ -1,7 +1,4 @@
-"""LeaveGroup (13), v0-5: members leave a classic group, one or many in a request (KIP-345).
-
-Deliberately missing: KIP-848 groups.
-"""
+"""LeaveGroup (13), v0-5: members of the classic protocol leave a group, one or many in a request (KIP-345)."""
 
 from __future__ import annotations
 
@@ -21,3 +18,8 @@ def handle(broker: Broker, request: LeaveGroupRequest, context: RequestContext) 
     if not broker.authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
         return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return broker.groups.leave(request, context)
+
+
+def refused(request: LeaveGroupRequest, error: ErrorCode, version: int) -> LeaveGroupResponse:
+    """Return the answer of a broker that does not coordinate the group, or cannot answer now."""
+    return LeaveGroupResponse(error_code=error)

@@ -1,6 +1,6 @@
-"""ListConfigResources (74), v0-1: the resources with settings: topics and this broker.
+"""ListConfigResources (74), v0-1: the resources with settings: topics, groups, client metrics and this broker.
 
-Deliberately missing: client metrics (the only type in v0) and groups, so their lists are empty.
+Of groups and client metrics (the only type in v0) only those that have settings of their own are listed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ def handle(broker: Broker, request: ListConfigResourcesRequest, context: Request
         types = {resources.CLIENT_METRICS}
     if not types <= set(resources.ALL):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    this_broker = [str(broker.cluster.node_id)]
+    cluster = broker.cluster
+    this_broker = [str(cluster.node_id)]
     names = {
-        resources.TOPIC: list(broker.cluster.topics),
+        resources.TOPIC: list(cluster.topics),
         resources.BROKER: this_broker,
         resources.BROKER_LOGGER: this_broker,
+        resources.CLIENT_METRICS: list(cluster.resource_configs(resources.CLIENT_METRICS)),
+        resources.GROUP: list(cluster.resource_configs(resources.GROUP)),
     }
     return ListConfigResourcesResponse(
         config_resources=[

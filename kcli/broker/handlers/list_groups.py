@@ -1,6 +1,6 @@
 """ListGroups (16), v0-5: all groups, filtered by state and type.
 
-Deliberately missing: types other than classic.
+Types are classic and consumer (KIP-848). Deliberately missing: share groups.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.request_context import RequestContext
+from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -26,3 +27,8 @@ def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) 
             if authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
         ]
     return response
+
+
+def refused(request: ListGroupsRequest, error: ErrorCode, version: int) -> ListGroupsResponse:
+    """Return the answer while groups are loaded."""
+    return ListGroupsResponse(error_code=error)

@@ -36,6 +36,7 @@ _SINCE_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _READ_COMMITTED = 1
+_NOT_AVAILABLE_SINCE_VERSION = 5
 
 # Offset, timestamp and leader epoch; -1 if unknown.
 _OffsetResult = tuple[int, int, int]
@@ -80,6 +81,7 @@ def _row(
         partition = broker.replica_manager.partition_or_error(tp)
         partition.check_epoch(requested.current_leader_epoch)
         partition.check_leader()
+        _check_caught_up(partition, request, requested.timestamp, context)
         offset, timestamp, epoch = _find(partition, requested.timestamp, _end(partition, request))
     except BrokerError as error:
         return _error_row(requested, error.code)
@@ -91,6 +93,20 @@ def _row(
         timestamp=timestamp,
         leader_epoch=epoch if context.api_version >= 4 else -1,
     )
+
+
+def _check_caught_up(
+    partition: Partition, request: ListOffsetsRequest, timestamp: int, context: RequestContext
+) -> None:
+    """Refuse the end of the log to a client while a new leader does not know how far its records are replicated.
+
+    Its high watermark is then below the start of its leader epoch, and offsets known to consumers may lie above it.
+    """
+    if timestamp == LATEST and request.replica_id < 0 and partition.log.high_watermark < partition.epoch_start:
+        is_known = context.api_version >= _NOT_AVAILABLE_SINCE_VERSION
+        raise BrokerError(
+            ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE, partition=partition.tp
+        )
 
 
 def _error_row(requested: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:

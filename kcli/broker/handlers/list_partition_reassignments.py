@@ -1,10 +1,12 @@
-"""ListPartitionReassignments (46), v0: always empty; `kafka-topics --describe` requests it.
+"""ListPartitionReassignments (46), v0: the partitions that are being moved (KIP-455).
 
-Deliberately missing: reassignments, because there is one broker.
+Requested topics and partitions that are unknown, or are not being moved, are left out. `kafka-topics --describe`
+requests it. On a single broker it is always empty.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kcli.broker.handlers.rights import cluster_denied
@@ -13,7 +15,10 @@ from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
+from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -22,8 +27,34 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
-    """Return an empty list."""
+    """Return the partitions with replicas that are being added or removed; null requests all topics."""
     if not broker.authorizer.allows_cluster(context, AclOperation.DESCRIBE):
         denied = cluster_denied(AclOperation.DESCRIBE)
         return ListPartitionReassignmentsResponse(error_code=denied.code, error_message=denied.detail)
-    return ListPartitionReassignmentsResponse(error_message=None)
+    topics = broker.cluster.topics
+    requested = (
+        {name: range(topic.partitions) for name, topic in topics.items()}
+        if request.topics is None
+        else {topic.name: topic.partition_indexes for topic in request.topics}
+    )
+    rows = [
+        OngoingTopicReassignment(name=name, partitions=_ongoing(broker, name, numbers))
+        for name, numbers in requested.items()
+    ]
+    return ListPartitionReassignmentsResponse(error_message=None, topics=[row for row in rows if row.partitions])
+
+
+def _ongoing(broker: Broker, topic: str, numbers: Iterable[int]) -> list[OngoingPartitionReassignment]:
+    rows = []
+    for number in numbers:
+        state = broker.cluster.partition_state(TopicPartition(topic, number))
+        if state is not None and state.is_reassigning:
+            rows.append(
+                OngoingPartitionReassignment(
+                    partition_index=number,
+                    replicas=list(state.replicas),
+                    adding_replicas=list(state.adding),
+                    removing_replicas=list(state.removing),
+                )
+            )
+    return rows

@@ -1,8 +1,10 @@
-"""Metadata (3), v0-13: the address of the broker, and its topics.
+"""Metadata (3), v0-13: the live brokers, and topics with their leaders, replicas and in-sync replicas.
 
-An unknown topic is created if the request and auto.create.topics.enable allow it, but this response still returns it
-as unknown (3), as Apache Kafka does; clients retry. Deliberately missing: other brokers. One node leads all partitions
-and is the controller.
+An unknown topic is created if the request and auto.create.topics.enable allow it. A single broker returns it in that
+response; a node returns it as unknown (3) until its controller has created it, as Apache Kafka does, and clients retry.
+The controller in the response is a broker that forwards changes.
+A partition without a leader has the error 5, one whose leader lacks the listener of the request 72 (before v6: 5).
+Before v1 only live replicas are returned, and the error 9 if some are missing.
 """
 
 from __future__ import annotations
@@ -29,9 +31,14 @@ from kcli.structs import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
+    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.metadata.cluster_values import PartitionState
 
 _NO_ID = UUID(int=0)
 _FIRST_BY_ID = 12
+_FIRST_WITH_ALL_REPLICAS = 1
+_FIRST_WITH_LISTENER_ERROR = 6
+_NO_LEADER = -1
 
 
 def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
@@ -40,11 +47,13 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
     if any(not _is_valid(topic, version) for topic in request.topics or ()):
         return _invalid_request(request, version)
     cluster = broker.cluster
-    host, port = cluster.address(context.listener)
     response = MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=cluster.node_id, host=host, port=port, rack=broker.config.broker_rack)],
+        brokers=[
+            MetadataResponseBroker(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
+            for one in cluster.brokers(context.listener)
+        ],
         cluster_id=cluster.cluster_id,
-        controller_id=cluster.node_id,
+        controller_id=cluster.controller_id,
         topics=_topics(broker, request, context),
     )
     if request.include_topic_authorized_operations:
@@ -80,10 +89,11 @@ def _invalid_request(request: MetadataRequest, version: int) -> MetadataResponse
 def _topics(broker: Broker, request: MetadataRequest, context: RequestContext) -> list[MetadataResponseTopic]:
     """Return a row per topic. Of all topics, those that the client must not describe are left out."""
     topics = broker.cluster.topics
+    rows_of = _PartitionRows(broker.cluster, context)
     allows = broker.authorizer.allows
     if request.topics is None or (context.api_version == 0 and not request.topics):
         return [
-            _topic_row(broker, topic)
+            _topic_row(topic, rows_of)
             for topic in topics.values()
             if allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
         ]
@@ -108,11 +118,11 @@ def _topics(broker: Broker, request: MetadataRequest, context: RequestContext) -
         if not allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
             denied.append(_denied_row(name))
         elif topic is not None:
-            rows.append(_topic_row(broker, topic))
+            rows.append(_topic_row(topic, rows_of))
         elif may_create and not may_create_topic(broker.authorizer, context, name):
             denied.append(_denied_row(name, is_internal=name in INTERNAL_TOPICS))
         else:
-            rows.append(_unknown_topic_row(broker, name, may_create))
+            rows.append(_unknown_topic_row(broker, name, rows_of, may_create))
     return rows + denied
 
 
@@ -122,34 +132,66 @@ def _denied_row(name: str | None, topic_id: UUID = _NO_ID, *, is_internal: bool 
     )
 
 
-def _unknown_topic_row(broker: Broker, name: str, may_create: bool) -> MetadataResponseTopic:
+def _unknown_topic_row(broker: Broker, name: str, rows_of: _PartitionRows, may_create: bool) -> MetadataResponseTopic:
+    """Create the topic if the client may do it, and return it; the error if it does not exist then."""
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if name_fault(name):
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
     elif may_create:
         try:
-            broker.cluster.auto_create(name)
+            return _topic_row(broker.cluster.auto_create(name), rows_of)
         except BrokerError as failure:
             if failure.code is ErrorCode.INVALID_REPLICATION_FACTOR:
                 error = failure.code
     return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _topic_row(broker: Broker, topic: Topic) -> MetadataResponseTopic:
-    node = broker.cluster.node_id
-    find = broker.replica_manager.partition
-    partitions = []
-    for number in range(topic.partitions):
-        partition = find(TopicPartition(topic.name, number))
-        partitions.append(
-            MetadataResponsePartition(
-                partition_index=number,
-                leader_id=node,
-                leader_epoch=partition.leader_epoch if partition else 0,
-                replica_nodes=[node],
-                isr_nodes=[node],
-            )
-        )
+def _topic_row(topic: Topic, rows_of: _PartitionRows) -> MetadataResponseTopic:
     return MetadataResponseTopic(
-        name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal, partitions=partitions
+        name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal, partitions=rows_of.topic(topic)
     )
+
+
+class _PartitionRows:
+    """The rows of partitions in one response: leaders and replicas as the clients of one listener see them."""
+
+    def __init__(self, cluster: ClusterView, context: RequestContext) -> None:
+        self._cluster = cluster
+        brokers = cluster.brokers(context.listener, with_fenced=True)
+        self._reachable = {one.node_id for one in brokers}
+        self._live = {one.node_id for one in brokers if not one.is_fenced}
+        self._only_live = context.api_version < _FIRST_WITH_ALL_REPLICAS
+        self._has_listener_error = context.api_version >= _FIRST_WITH_LISTENER_ERROR
+
+    def topic(self, topic: Topic) -> list[MetadataResponsePartition]:
+        state_of = self._cluster.partition_state
+        rows = []
+        for number in range(topic.partitions):
+            state = state_of(TopicPartition(topic.name, number))
+            if state is not None:
+                rows.append(self._row(number, state))
+        return rows
+
+    def _row(self, number: int, state: PartitionState) -> MetadataResponsePartition:
+        live = self._live
+        offline = [one for one in state.replicas if one not in live]
+        row = MetadataResponsePartition(
+            partition_index=number,
+            leader_id=state.leader,
+            leader_epoch=state.leader_epoch,
+            replica_nodes=list(state.replicas),
+            isr_nodes=list(state.isr),
+            offline_replicas=offline,
+        )
+        if self._only_live and offline:
+            row.replica_nodes = [one for one in state.replicas if one in live]
+            row.isr_nodes = [one for one in state.isr if one in live]
+            row.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
+        if state.leader not in self._reachable:
+            row.leader_id, row.error_code = _NO_LEADER, self._leader_error(state.leader)
+        return row
+
+    def _leader_error(self, leader: int) -> ErrorCode:
+        if self._has_listener_error and self._cluster.has_broker(leader):
+            return ErrorCode.LISTENER_NOT_FOUND
+        return ErrorCode.LEADER_NOT_AVAILABLE

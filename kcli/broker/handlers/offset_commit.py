@@ -2,7 +2,8 @@
 
 Unknown topics and partitions (3; 100 for an unknown id) and metadata that is too long (12) are refused one by one. The
 membership check covers all other partitions together. Unknown partitions come first in the response, as in Apache
-Kafka. v2-4 may carry their own retention. Deliberately missing: the epochs of KIP-848 members (v9).
+Kafka. v2-4 may carry their own retention. From v9 on the generation is the epoch of a member of a consumer group, too
+(KIP-848).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster_state import ClusterState
+    from kcli.broker.cluster_view import ClusterView
     from kcli.broker.security.allow_all import AnyAuthorizer
     from kcli.broker.topic_store import Topic
 
@@ -48,7 +49,7 @@ def handle(broker: Broker, request: OffsetCommitRequest, context: RequestContext
     """Return a result per partition."""
     by_id = context.api_version >= _IDS_SINCE_VERSION
     if not broker.authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
-        return _denied(request)
+        return refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, context.api_version)
     entries = [
         entry
         for topic in request.topics
@@ -61,12 +62,12 @@ def handle(broker: Broker, request: OffsetCommitRequest, context: RequestContext
     return OffsetCommitResponse(topics=_by_topic(results))
 
 
-def _find_topic(cluster: ClusterState, topic: OffsetCommitRequestTopic, by_id: bool) -> Topic | None:
+def _find_topic(cluster: ClusterView, topic: OffsetCommitRequestTopic, by_id: bool) -> Topic | None:
     return cluster.topic_by_id(topic.topic_id) if by_id else cluster.topics.get(topic.name)
 
 
-def _denied(request: OffsetCommitRequest) -> OffsetCommitResponse:
-    error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+def refused(request: OffsetCommitRequest, error: ErrorCode, version: int) -> OffsetCommitResponse:
+    """Return the answer with an error for the whole group, which is in each row."""
     return OffsetCommitResponse(
         topics=_by_topic(
             [
@@ -121,6 +122,7 @@ def _commit(
         request.member_id,
         request.group_instance_id,
         api_version=context.api_version,
+        partitions=[one.partition for one in offsets],
     )
     if error:
         return [error] * len(offsets)

@@ -2,7 +2,7 @@
 
 The request is refused as a whole if the group is unknown (69), its id is empty (24), or it has members that are not
 consumers (68). Subscribed topics (86) and unknown partitions (3) are refused one by one. A partition without an offset
-is deleted with success. Deliberately missing: KIP-848 groups.
+is deleted with success.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster_state import ClusterState
+    from kcli.broker.cluster_view import ClusterView
 
 
 # The errors whose rows come first.
@@ -63,7 +63,7 @@ def _group_error(group_id: str, group: GroupFacts | None) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _check(partition: TopicPartition, cluster: ClusterState, group: GroupFacts) -> ErrorCode:
+def _check(partition: TopicPartition, cluster: ClusterView, group: GroupFacts) -> ErrorCode:
     topic = cluster.topics.get(partition.topic)
     if topic is None or not 0 <= partition.partition < topic.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -82,3 +82,8 @@ def _by_topic(
         row = OffsetDeleteResponsePartition(partition_index=partition.partition, error_code=errors[partition])
         topic.partitions.append(row)
     return list(topics.values())
+
+
+def refused(request: OffsetDeleteRequest, error: ErrorCode, version: int) -> OffsetDeleteResponse:
+    """Return the answer of a broker that does not coordinate the group, or cannot answer now."""
+    return OffsetDeleteResponse(error_code=error)

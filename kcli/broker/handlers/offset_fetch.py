@@ -1,9 +1,8 @@
 """OffsetFetch (9), v1-10: the committed offsets of a group; from v8 of many groups.
 
 An unknown group or partition has offset -1 and no error; only an unknown topic id (v10) is an error (100). With
-`require_stable` an offset that an open transaction may change is returned as error 88. There are no group-level
-errors, because a single broker loads all groups before it answers. Deliberately missing: the epochs of KIP-848 members
-(v9).
+`require_stable` an offset that an open transaction may change is returned as error 88. Group-level errors
+are those of authorization, of members of consumer groups in another epoch (v9, KIP-848) and, on a node, of `refused`.
 """
 
 from __future__ import annotations
@@ -35,6 +34,8 @@ _GROUPS_SINCE_VERSION = 8
 _IDS_SINCE_VERSION = 10
 _ERROR_SINCE_VERSION = 2
 _NO_OFFSET = CommittedOffset(-1)
+# Consumers before 3.9 do not expect 15 here; 16 makes them look up the coordinator again, as in Apache Kafka.
+_ERRORS = {ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_COORDINATOR}
 
 
 def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
@@ -49,12 +50,16 @@ def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext)
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
     fetched = _fetch(broker, context, group, request.require_stable, by_id=False)
     if fetched.error_code:
-        return _denied_before_v8(request, ErrorCode.of(fetched.error_code), context.api_version)
+        return refused(request, ErrorCode.of(fetched.error_code), context.api_version)
     return OffsetFetchResponse(topics=[_as_before_v8(topic) for topic in fetched.topics])
 
 
-def _denied_before_v8(request: OffsetFetchRequest, error: ErrorCode, version: int) -> OffsetFetchResponse:
-    """Return the error of the group; v1 has it in each row."""
+def refused(request: OffsetFetchRequest, error: ErrorCode, version: int) -> OffsetFetchResponse:
+    """Return the answer with an error for the whole group; v1 has it in each row."""
+    error = _ERRORS.get(error, error)
+    if version >= _GROUPS_SINCE_VERSION:
+        groups = [OffsetFetchResponseGroup(group_id=group.group_id, error_code=error) for group in request.groups]
+        return OffsetFetchResponse(groups=groups)
     if version >= _ERROR_SINCE_VERSION:
         return OffsetFetchResponse(error_code=error)
     return OffsetFetchResponse(
@@ -77,6 +82,10 @@ def _fetch(
     allows = broker.authorizer.allows
     if not allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    error = broker.groups.check_fetch(group.group_id, group.member_id, group.member_epoch)
+    if error:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error)
 
     def is_allowed(topic: str) -> bool:
         return allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic)

@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch (23), v2-4: the end offset of a leader epoch, for detecting divergence (KIP-101, KIP-320).
 
-Deliberately missing: followers, so `replica_id` is ignored.
+Only the leader answers. `replica_id` is ignored, because followers learn of divergence from their fetches (KIP-595).
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 v0-2 are advertised, because old librdkafka looks for them, and close the connection, both as in Apache Kafka 4. With
 acks=0 there is no answer; an error closes the connection. Of several entries for one partition only the last is used
-and answered, as in Apache Kafka. Deliberately missing: transactions. A transactional batch
-without a transactional id is refused with 53, as by Apache Kafka, one with an id with 48.
+and answered, as in Apache Kafka. A client that is over its quota (producer_byte_rate) is told so and not read from
+for a while. From v10 the answer has the leaders of partitions that this broker does not lead
+(KIP-951). A batch of a transaction is verified at the transaction's coordinator first (KIP-890).
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.delayed import ProduceOutcome
 from kcli.broker.pending import Pending
+from kcli.broker.quotas import PRODUCE_RATE
 from kcli.broker.request_context import CloseConnection, RequestContext
 from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -31,11 +36,14 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from kcli.broker.broker import Broker
+    from kcli.broker.cluster_view import LiveBroker
     from kcli.protocol.primitives import Buffer
 
 _ATTRIBUTES_AT = 22  # the low byte of two
 _ZSTD, _ZSTD_SINCE_VERSION = 4, 7
 _IDS_SINCE_VERSION = 13
+_LEADERS_SINCE_VERSION = 10
+_NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 #: Only Kafka's own admin tools may write to internal topics.
 _ADMIN_CLIENT_ID = "__admin_client"
 
@@ -47,19 +55,42 @@ def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> 
     """Return the response or a `Pending` of it, None for acks=0. CloseConnection for an error with acks=0."""
     _remove_duplicates(request)
     entries: dict[TopicPartition, Buffer] = {}
-    verdicts = list(_verdicts(broker, request, context, entries))
-    appended = broker.replica_manager.append(
-        entries,
-        acks=request.acks,
-        timeout_ms=request.timeout_ms,
-        now_ms=context.now_ms,
-        now_wall_ms=context.now_wall_ms,
-    )
+    if any(_has_bit(one.records, TRANSACTIONAL_BIT) for topic in request.topic_data for one in topic.partition_data):
+        verdicts = list(_verdicts(broker, request, context, entries, _denial(broker, request, context)))
+        appended = _append_verified(broker, request, context, verdicts, entries)
+    else:
+        verdicts = list(_verdicts(broker, request, context, entries, ErrorCode.NONE))
+        appended = broker.replica_manager.append(
+            entries,
+            acks=request.acks,
+            timeout_ms=request.timeout_ms,
+            now_ms=context.now_ms,
+            now_wall_ms=context.now_wall_ms,
+        )
+    size = 0 if broker.replica_manager.client_quotas is None else sum(map(len, entries.values()))
+
+    def answer(outcomes: dict[TopicPartition, ProduceOutcome]) -> ProduceResponse | None:
+        response = _response(broker, request, context, verdicts, outcomes)
+        if size:
+            _throttle(broker, context, size, response)
+        return response
+
     if appended.is_done:
-        return _response(request, verdicts, appended.value)
+        return answer(appended.value)
     pending: Pending[object] = Pending()
-    appended.on_done(lambda outcomes: pending.complete(_response(request, verdicts, outcomes)))
+    appended.on_done(lambda outcomes: pending.complete(answer(outcomes)))
     return pending
+
+
+def _throttle(broker: Broker, context: RequestContext, size: int, response: ProduceResponse | None) -> None:
+    quotas = broker.replica_manager.client_quotas
+    if quotas is None:
+        return
+    wait_ms = quotas.throttle_ms(PRODUCE_RATE, context.principal, context.client_id, size, context.now_ms)
+    if wait_ms:
+        broker.server.throttle(context.connection_id, wait_ms)
+        if response is not None:
+            response.throttle_time_ms = wait_ms
 
 
 def _remove_duplicates(request: ProduceRequest) -> None:
@@ -79,11 +110,33 @@ def _remove_duplicates(request: ProduceRequest) -> None:
     request.topic_data = [topic for topic in request.topic_data if topic.partition_data]
 
 
+def _append_verified(
+    broker: Broker,
+    request: ProduceRequest,
+    context: RequestContext,
+    verdicts: list[_Verdict],
+    entries: dict[TopicPartition, Buffer],
+) -> Pending[dict[TopicPartition, ProduceOutcome]]:
+    """Append batches of a transaction after its coordinator has confirmed that the partitions are in it."""
+    from kcli.broker.transaction.verified_append import append_verified
+
+    try:
+        return append_verified(broker, request, context.api_version, entries)
+    except BrokerError as error:  # of the whole request
+        verdicts[:] = [ProduceOutcome(error.code, message=error.detail)] * len(verdicts)
+        nothing: Pending[dict[TopicPartition, ProduceOutcome]] = Pending()
+        nothing.complete({})
+        return nothing
+
+
 def _verdicts(
-    broker: Broker, request: ProduceRequest, context: RequestContext, entries: dict[TopicPartition, Buffer]
+    broker: Broker,
+    request: ProduceRequest,
+    context: RequestContext,
+    entries: dict[TopicPartition, Buffer],
+    request_error: ErrorCode,
 ) -> Iterator[_Verdict]:
     """Validate each partition: yield the outcome if it is refused, otherwise add its batch to `entries`."""
-    request_error = _request_error(broker, request, context)
     authorizer = broker.authorizer
     for topic in request.topic_data:
         name: str | None = topic.name
@@ -107,14 +160,11 @@ def _verdicts(
             yield tp
 
 
-def _request_error(broker: Broker, request: ProduceRequest, context: RequestContext) -> ErrorCode:
-    if any(_has_bit(one.records, TRANSACTIONAL_BIT) for topic in request.topic_data for one in topic.partition_data):
-        name = request.transactional_id
-        if name is None or not broker.authorizer.allows(
-            context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name
-        ):
-            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return ErrorCode.INVALID_TXN_STATE
+def _denial(broker: Broker, request: ProduceRequest, context: RequestContext) -> ErrorCode:
+    """Return the error of a transactional request without a transactional id, or without the right to write to it."""
+    name = request.transactional_id
+    if name is None or not broker.authorizer.allows(context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return ErrorCode.NONE
 
 
@@ -123,8 +173,9 @@ def _partition_error(
 ) -> ErrorCode:
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    if broker.replica_manager.partition(TopicPartition(name, data.index)) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    tp = TopicPartition(name, data.index)
+    if broker.replica_manager.partition(tp) is None:
+        return broker.replica_manager.error_without_replica(tp)
     if data.records is None:
         return ErrorCode.INVALID_RECORD
     if context.api_version < _ZSTD_SINCE_VERSION and _codec(data.records) == _ZSTD:
@@ -144,14 +195,18 @@ def _codec(records: Buffer) -> int:
 
 
 def _response(
-    request: ProduceRequest, verdicts: list[_Verdict], appended: dict[TopicPartition, ProduceOutcome]
+    broker: Broker,
+    request: ProduceRequest,
+    context: RequestContext,
+    verdicts: list[_Verdict],
+    appended: dict[TopicPartition, ProduceOutcome],
 ) -> ProduceResponse | None:
     outcomes = [appended[verdict] if isinstance(verdict, TopicPartition) else verdict for verdict in verdicts]
     if request.acks == 0:
         _close_if_refused(outcomes)
         return None
     next_outcome = iter(outcomes)
-    return ProduceResponse(
+    response = ProduceResponse(
         responses=[
             TopicProduceResponse(
                 name=topic.name,
@@ -163,6 +218,29 @@ def _response(
             for topic in request.topic_data
         ]
     )
+    if context.api_version >= _LEADERS_SINCE_VERSION and any(one.error is _NOT_LEADER for one in outcomes):
+        _add_leaders(broker, response, context)
+    return response
+
+
+def _add_leaders(broker: Broker, response: ProduceResponse, context: RequestContext) -> None:
+    """Add the current leaders of partitions that are not led here, with their addresses."""
+    from kcli.broker.handlers.current_leader import current_leaders
+
+    rows = {
+        TopicPartition(topic.name or broker.replica_manager.topic_name(topic.topic_id) or "", row.index): row
+        for topic in response.responses
+        for row in topic.partition_responses
+        if row.error_code == _NOT_LEADER
+    }
+    addresses: dict[int, LiveBroker] = {}
+    for tp, leader in current_leaders(broker, rows, context.listener).items():
+        rows[tp].current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
+        if leader.address is not None:
+            addresses[leader.leader_id] = leader.address
+    response.node_endpoints = [
+        NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack) for one in addresses.values()
+    ]
 
 
 def _partition_response(index: int, outcome: ProduceOutcome) -> PartitionProduceResponse:

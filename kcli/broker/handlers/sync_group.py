@@ -1,6 +1,6 @@
-"""SyncGroup (14), v0-5: the assignment of a member of a classic group.
+"""SyncGroup (14), v0-5: the assignment of a member that uses the classic protocol.
 
-The answer waits for the leader's assignment. Deliberately missing: KIP-848 groups.
+The answer waits for the leader's assignment.
 """
 
 from __future__ import annotations
@@ -27,3 +27,8 @@ def handle(
     if not broker.authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
         return sync_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return broker.groups.sync(request, context)
+
+
+def refused(request: SyncGroupRequest, error: ErrorCode, version: int) -> SyncGroupResponse:
+    """Return the answer of a broker that does not coordinate the group, or cannot answer now."""
+    return sync_error(error)

@@ -93,6 +93,12 @@ class LogCleaner:
         if self.cleaned_up_to.pop(tp, None) is not None:
             self._write_checkpoint()
 
+    def truncate(self, tp: TopicPartition, end_offset: int) -> None:
+        """Take records appended at or after `end_offset` for dirty, after the log was truncated to there."""
+        if self.cleaned_up_to.get(tp, 0) > end_offset:
+            self.cleaned_up_to[tp] = end_offset
+            self._write_checkpoint()
+
     def abandon_partition(self, tp: TopicPartition) -> None:
         """Cancel the cleaning in progress if it is that of a partition which is about to be deleted."""
         if tp == self._tp:

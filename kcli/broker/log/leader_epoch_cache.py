@@ -23,12 +23,12 @@ class EpochStart(NamedTuple):
 class LeaderEpochCache:
     """Epochs in memory and in the partition's leader-epoch-checkpoint; epochs and start offsets strictly increase."""
 
-    def __init__(self, directory: str, files: Files) -> None:
-        """Read the checkpoint. `ConfigError` names a damaged file."""
+    def __init__(self, directory: str, files: Files, *, has_file: bool = True) -> None:
+        """Read the checkpoint, unless it is known not to exist. `ConfigError` names a damaged file."""
         self.directory = directory
         self._files = files
         self._entries: list[EpochStart] = []
-        for epoch, start_offset in read_epochs(files, self.path):
+        for epoch, start_offset in read_epochs(files, self.path) if has_file else ():
             self._insert(EpochStart(epoch, start_offset))
 
     def __repr__(self) -> str:

@@ -7,13 +7,13 @@ read; the indexes of older segments are checked at their first use.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kcli.broker.files import Files
 from kcli.broker.log.file_records import LogDamage
 from kcli.broker.log.leader_epoch_cache import LeaderEpochCache
-from kcli.broker.log.producer_state import ProducerStateManager
+from kcli.broker.log.producer_state import ProducerStateManager, snapshot_offsets
 from kcli.broker.log.recovery import recover, truncate_tail
 from kcli.broker.log.segment import LOG, OFFSET_INDEX, TIME_INDEX, LogSegment, Report
 from kcli.broker.log.segment_swap import base_offset, finish_interrupted, is_segment_file
@@ -22,10 +22,11 @@ from kcli.protocol.records.batch import BatchInfo
 
 
 class LoadRequest(NamedTuple):
-    """The directory to load and its checkpointed offsets. `is_clean`: the previous shutdown was clean."""
+    """The directory to load, its files, and its checkpointed offsets. `is_clean`: the last shutdown was clean."""
 
     files: Files
     directory: str
+    names: Sequence[str]
     recovery_point: int
     log_start_offset: int
     is_clean: bool
@@ -45,8 +46,8 @@ class LoadedLog(NamedTuple):
 
 def load(request: LoadRequest, epochs: LeaderEpochCache, producers: ProducerStateManager) -> LoadedLog:
     """Load a directory. `CorruptRecords` for record formats before v2, `OSError` for a failing disk."""
-    finish_interrupted(request.files, request.directory, request.report)
-    segments = _find_segments(request)
+    names = finish_interrupted(request.files, request.directory, request.names, request.report)
+    segments = _find_segments(request, names)
     if request.is_clean:
         _check_newest(request, segments)
     else:
@@ -63,7 +64,7 @@ def load(request: LoadRequest, epochs: LeaderEpochCache, producers: ProducerStat
     start = max(request.log_start_offset, segments[0].base_offset)
     end = segments[-1].next_offset
     _load_epochs(request, segments, epochs, start, end)
-    _load_producers(request, segments, producers, start, end)
+    load_producers(segments, producers, snapshot_offsets(names), start, end, request.now_wall_ms, request.report)
     return LoadedLog(segments, start, end, end if request.is_clean else min(request.recovery_point, end))
 
 
@@ -79,9 +80,9 @@ def _new_segment(request: LoadRequest, offset: int, size: int = 0) -> LogSegment
     )
 
 
-def _find_segments(request: LoadRequest) -> list[LogSegment]:
+def _find_segments(request: LoadRequest, files_there: Sequence[str]) -> list[LogSegment]:
     files, directory = request.files, request.directory
-    names = {name for name in files.list(directory) if is_segment_file(name)}
+    names = {name for name in files_there if is_segment_file(name)}
     logs = sorted(name for name in names if name.endswith(LOG))
     segments = []
     for name in logs:
@@ -137,28 +138,35 @@ def _load_epochs(
     """Fit the epochs to the log; rebuild them from its batches when the checkpoint is missing."""
     if epochs.latest_epoch < 0:
         for segment in segments:
-            for info in _readable(request, segment, start):
+            for info in _readable(segment, start, request.report):
                 if info.leader_epoch > epochs.latest_epoch:
                     epochs.assign(info.leader_epoch, info.base_offset)
     epochs.truncate_from_end(end)
     epochs.truncate_from_start(start)
 
 
-def _load_producers(
-    request: LoadRequest, segments: list[LogSegment], producers: ProducerStateManager, start: int, end: int
+def load_producers(
+    segments: list[LogSegment],
+    producers: ProducerStateManager,
+    snapshots: list[int],
+    start: int,
+    end: int,
+    now_wall_ms: int,
+    report: Report,
 ) -> None:
-    """Load producers from the newest snapshot and from the batches after it."""
-    offset = producers.load(start, end, request.now_wall_ms)
+    """Load producers from the newest snapshot in the log, which is from `start` to `end`, and the batches after it."""
+    offset = producers.load(start, end, now_wall_ms, snapshots)
     if offset < end:
         for segment in segments[segment_number(segments, offset) :]:
-            for info in _readable(request, segment, offset):
+            for info in _readable(segment, offset, report):
                 producers.update(info)
-    producers.delete_stray_snapshots({segment.base_offset for segment in segments})
+    if len(snapshots) > 1:
+        producers.delete_stray_snapshots({segment.base_offset for segment in segments})
 
 
-def _readable(request: LoadRequest, segment: LogSegment, offset: int) -> Iterator[BatchInfo]:
+def _readable(segment: LogSegment, offset: int, report: Report) -> Iterator[BatchInfo]:
     """Yield the batches of a segment from `offset` on; unreadable ones end the iteration and are reported."""
     try:
         yield from segment.batches_with_markers(offset)
     except LogDamage as damage:
-        request.report(f"{segment.path()} is damaged: {damage}; records from there on cannot be read")
+        report(f"{segment.path()} is damaged: {damage}; records from there on cannot be read")

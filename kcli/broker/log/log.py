@@ -7,14 +7,15 @@ the disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from kcli.broker.files import Files
+from kcli.broker.log.checkpoint_files import LEADER_EPOCHS
 from kcli.broker.log.file_records import LogDamage
 from kcli.broker.log.leader_epoch_cache import LeaderEpochCache
-from kcli.broker.log.loader import LoadRequest, load
+from kcli.broker.log.loader import LoadRequest, load, load_producers
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log.producer_state import ProducerStateManager
 from kcli.broker.log.retention import Bounds, segments_to_delete
@@ -32,11 +33,14 @@ from kcli.broker.log.segments import (
     segment_number,
 )
 from kcli.broker.log.transaction_index import TransactionIndex
-from kcli.broker.log.validator import validate_and_assign
+from kcli.broker.log.validator import batches_of_leader, validate_and_assign
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
 from kcli.protocol.records.batch import BatchInfo, Buffer
 from kcli.structs import OffsetAndTimestamp, TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.broker.log.producer_checks import TransactionMarker, Verification
 
 __all__ = ["AppendInfo", "Log", "LogOffsetMetadata", "LogRead"]
 
@@ -63,15 +67,16 @@ class Log:
         config: LogConfig,
         files: Files,
         report: Callable[[str], None],
+        names: Collection[str] = (),
     ) -> None:
-        """Called by `Log.open`."""
+        """Called by `Log.open`. `names`: the files in the directory."""
         self.directory = directory
         self.tp = tp
         self.topic_id = topic_id
         self.config = config
-        self.epochs = LeaderEpochCache(directory, files)
+        self.epochs = LeaderEpochCache(directory, files, has_file=LEADER_EPOCHS in names)
         self.producers = ProducerStateManager(tp, directory, files)
-        has_files = any(name.endswith(TRANSACTION_INDEX) for name in files.list(directory))
+        has_files = any(name.endswith(TRANSACTION_INDEX) for name in names)
         self.transactions = TransactionIndex(self.producers, report, has_files=has_files)
         self.segments: list[LogSegment] = []
         self.log_start_offset = self.log_end_offset = self.high_watermark = self.recovery_point = 0
@@ -92,30 +97,36 @@ class Log:
         *,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        high_watermark: int = 0,
         clean: bool,
         now_wall_ms: int,
         report: Callable[[str], None],
     ) -> Log:
         """Open a directory (created when missing); recover it after a shutdown that was not `clean`.
 
-        Everything below `recovery_point` was flushed. Problems are reported to `report` as sentences.
-        `CorruptRecords` for record formats before Kafka 0.11, `ConfigError` for a damaged checkpoint.
+        Everything below `recovery_point` was flushed. `high_watermark` is limited to the log. Problems are reported to
+        `report` as sentences. `CorruptRecords` for record formats before Kafka 0.11, `ConfigError` for a damaged
+        checkpoint.
         """
-        files.make_dir(directory)
-        log = cls(directory, tp, topic_id, config, files, report)
+        names = _list_or_create(files, directory)
+        log = cls(directory, tp, topic_id, config, files, report, names)
         request = LoadRequest(
-            files, directory, recovery_point, log_start_offset, clean, config.index_interval_bytes, now_wall_ms, report
+            files,
+            directory,
+            names,
+            recovery_point,
+            log_start_offset,
+            clean,
+            config.index_interval_bytes,
+            now_wall_ms,
+            report,
         )
         log.segments, log.log_start_offset, log.log_end_offset, log.recovery_point = load(
             request, log.epochs, log.producers
         )
-        log.high_watermark = log.log_start_offset
+        log.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
+        log.producers.on_high_watermark(log.high_watermark)
         log.transactions.rebuild_recovered(log.segments)
-        if log.producers.first_open_offset is not None:
-            report(
-                f"{tp} has an open transaction since offset {log.producers.first_open_offset}: "
-                "read_committed consumers stop there, because this broker cannot end it"
-            )
         if log.log_end_offset and not log.size_bytes:
             log.active_segment.establish()
         return log
@@ -146,14 +157,21 @@ class Log:
 
     # ---- appending ----
 
-    def append(self, records: Buffer, *, leader_epoch: int, now_wall_ms: int, from_client: bool = True) -> AppendInfo:
+    def append(
+        self,
+        records: Buffer,
+        *,
+        leader_epoch: int,
+        now_wall_ms: int,
+        from_client: bool = True,
+        verification: Verification | None = None,
+    ) -> AppendInfo:
         """Append one batch; its (writable) bytes are changed. A producer's retry returns the offsets of the first try.
 
-        `BrokerError` (`RecordsRefused` with its reason) when it is refused, `OSError` when it cannot be written. The
-        log is then unchanged.
+        The first batch of a transaction needs its `verification`. `BrokerError` (`RecordsRefused` with its reason) when
+        it is refused, `OSError` when it cannot be written. The log is then unchanged.
         """
-        if self.is_closed:
-            raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log is closed", partition=self.tp)
+        self._check_open()
         config = self.config
         info = validate_and_assign(
             records if type(records) is memoryview else memoryview(records),
@@ -163,13 +181,104 @@ class Log:
             now_wall_ms=now_wall_ms,
             from_client=from_client,
         )
-        if from_client:
-            duplicate = self.producers.check(info)
+        if from_client or (info.is_transactional and not info.is_control):
+            duplicate = self.producers.check(info, verification, from_client=from_client)
             if duplicate is not None:
                 return AppendInfo(*duplicate, self.log_start_offset)
         self._write(info, now_wall_ms)
         append_time_ms = info.max_timestamp_ms if info.is_append_time else NO_APPEND_TIME
         return AppendInfo(info.base_offset, info.last_offset, append_time_ms, self.log_start_offset)
+
+    def append_marker(self, marker: TransactionMarker, *, leader_epoch: int, now_wall_ms: int) -> AppendInfo:
+        """Append the control batch that ends a transaction. `BrokerError` if it is refused, `OSError` as for `append`.
+
+        A marker of a producer without an open transaction is written, too: it tells the producer's epoch.
+        """
+        from kcli.protocol.records.builder import build_marker
+
+        self._check_open()
+        self.producers.check_marker(marker)
+        data = build_marker(
+            marker.producer_id,
+            marker.producer_epoch,
+            commit=marker.is_commit,
+            coordinator_epoch=marker.coordinator_epoch,
+            timestamp_ms=now_wall_ms,
+        )
+        return self.append(bytearray(data), leader_epoch=leader_epoch, now_wall_ms=now_wall_ms, from_client=False)
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log is closed", partition=self.tp)
+
+    def append_as_follower(self, records: Buffer, *, leader_epoch: int, now_wall_ms: int) -> int:
+        """Append batches of a leader byte for byte, with their offsets and leader epochs; return the number of bytes.
+
+        A partial batch at the end is ignored, and so are batches of a later epoch than `leader_epoch`, the one in which
+        they were fetched. `CorruptRecords` for a batch that is not valid or does not continue the log; then nothing is
+        appended. `OSError` as for `append`, after which the log has whole batches only.
+        """
+        self._check_open()
+        data = records if type(records) is memoryview else memoryview(records)
+        infos = batches_of_leader(data, leader_epoch)
+        if not infos:
+            return 0
+        begins_within = infos[0].base_offset < self.log_end_offset
+        if begins_within:
+            self._begin_within(infos[0], now_wall_ms)
+        first = at = 0
+        while first < len(infos):
+            run = self._run_of(infos, first, now_wall_ms)
+            size = sum(info.size for info in run)
+            self._write_run(run, data[at : at + size], now_wall_ms)
+            first, at = first + len(run), at + size
+        if begins_within:
+            self.epochs.truncate_from_start(self.log_start_offset)
+        return at
+
+    def _begin_within(self, info: BatchInfo, now_wall_ms: int) -> None:
+        """Make room for a batch that starts before the log's end: only an empty log can start within a batch.
+
+        The leader's start offset is within a batch after DeleteRecords.
+        """
+        end = self.log_end_offset
+        if end > self.log_start_offset or info.last_offset < end:
+            raise CorruptRecords(
+                f"a batch of the leader starts at offset {info.base_offset}, but the log ends at {end}",
+                partition=self.tp,
+            )
+        self.restart_at(info.base_offset, now_wall_ms=now_wall_ms, log_start_offset=end)
+
+    def _run_of(self, infos: Sequence[BatchInfo], first: int, now_wall_ms: int) -> Sequence[BatchInfo]:
+        """Return the batches from `first` on that can be written at once: of one leader epoch, and to one segment.
+
+        The segment is rolled before where the leader would roll it.
+        """
+        segment = self.segments[-1]
+        if segment.should_roll(infos[first], self.config, now_wall_ms):
+            segment = self.roll(now_wall_ms)
+        if not segment.size:
+            return infos[first : first + 1]
+        epoch, end, size, newest_ms = infos[first].leader_epoch, first, 0, -1
+        while end < len(infos) and infos[end].leader_epoch == epoch:
+            size += infos[end].size
+            newest_ms = max(newest_ms, infos[end].max_timestamp_ms)
+            end += 1
+        together = infos[end - 1]._replace(size=size, max_timestamp_ms=newest_ms)
+        if segment.should_roll(together, self.config, now_wall_ms):
+            end = first + 1
+        return infos[first:end]
+
+    def _write_run(self, run: Sequence[BatchInfo], data: Buffer, now_wall_ms: int) -> None:
+        if run[0].leader_epoch > self.epochs.latest_epoch:
+            self.epochs.assign(run[0].leader_epoch, run[0].base_offset)
+        self.segments[-1].append_run(run, data)
+        producers = self.producers
+        for info in run:
+            completed = producers.update(info)
+            if completed is not None:
+                self.transactions.add(self.segments, completed)
+        self._appended_to(run[-1].last_offset + 1, now_wall_ms)
 
     def _write(self, info: BatchInfo, now_wall_ms: int) -> None:
         segment = self.segments[-1]
@@ -181,7 +290,10 @@ class Log:
         completed = self.producers.update(info)
         if completed is not None:
             self.transactions.add(self.segments, completed)
-        self.log_end_offset = info.last_offset + 1
+        self._appended_to(info.last_offset + 1, now_wall_ms)
+
+    def _appended_to(self, end_offset: int, now_wall_ms: int) -> None:
+        self.log_end_offset = end_offset
         if self._unflushed_since_ms is None:
             self._unflushed_since_ms = now_wall_ms
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
@@ -324,11 +436,18 @@ class Log:
         upto = self.high_watermark if upto == -1 else upto
         if not 0 <= upto <= self.high_watermark:
             raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, partition=self.tp, requested=upto)
-        if upto > self.log_start_offset:
-            self.log_start_offset = upto
-            self._delete_first(segment_number(self.segments, upto))
-            self.epochs.truncate_from_start(upto)
+        self.advance_start(upto)
         return self.log_start_offset
+
+    def advance_start(self, offset: int) -> bool:
+        """Move the log start offset up to `offset`, at most to the high watermark; False if nothing changes."""
+        offset = min(offset, self.high_watermark)
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self._delete_first(segment_number(self.segments, offset))
+        self.epochs.truncate_from_start(offset)
+        return True
 
     def retain(self, now_wall_ms: int) -> list[str]:
         """Delete segments by the topic's retention; return a sentence about each. Idle segment files are closed."""
@@ -353,6 +472,67 @@ class Log:
         self.producers.delete_snapshots_before(self.segments[0].base_offset)
         self.epochs.truncate_from_start(self.log_start_offset)
 
+    # ---- truncation ----
+    #
+    # A crash at any point leaves a log that ends somewhere between the old and the new end. The names of the removed
+    # files are flushed before the file that remains is truncated: after a power loss, a removed segment that is back
+    # would otherwise follow records that were appended later. The checkpoints of the data directory still have the old
+    # recovery point and log start offset: `LogManager` writes them before anything is appended.
+
+    def truncate_to(self, offset: int, *, now_wall_ms: int) -> bool:
+        """Remove the records from `offset` on; False if there are none. A batch that contains it is removed whole.
+
+        If the log starts at or after `offset`, all records are removed, and the log continues there. `BrokerError`
+        CORRUPT_MESSAGE when the log is damaged there.
+        """
+        if offset >= self.log_end_offset:
+            self.epochs.truncate_from_end(offset)  # an epoch without records may start at the end
+            return False
+        if offset <= self.log_start_offset:
+            self.restart_at(offset, now_wall_ms=now_wall_ms)
+            return True
+        number = segment_number(self.segments, offset)
+        segment = self.segments[number]
+        try:
+            first = next(segment.batches(offset), None)
+        except LogDamage as damage:
+            raise self._damaged(damage) from None
+        end = offset if first is None else min(offset, first[1].base_offset)
+        self._remove_after(number, end)
+        if first is not None:
+            segment.truncate(first[0])
+        self.log_end_offset = end
+        self.recovery_point = min(self.recovery_point, end)
+        self.high_watermark = min(self.high_watermark, end)
+        self.epochs.truncate_from_end(end)
+        snapshots = self.producers.snapshots()
+        load_producers(self.segments, self.producers, snapshots, self.log_start_offset, end, now_wall_ms, self._report)
+        self.producers.on_high_watermark(self.high_watermark)
+        return True
+
+    def _remove_after(self, number: int, end: int) -> None:
+        """Remove the segments after one, newest first, and everything else that describes records from `end` on."""
+        self.transactions.truncate(self.segments, number, end)
+        while len(self.segments) > number + 1:
+            self.segments[-1].remove()
+            del self.segments[-1]
+        self.producers.delete_snapshots_after(end)
+        self._files.sync_dir(self.directory)
+
+    def restart_at(self, offset: int, *, now_wall_ms: int, log_start_offset: int | None = None) -> None:
+        """Remove all records; the next one has this offset. The log starts there or at `log_start_offset`."""
+        self.transactions.forget_rebuilt()
+        for segment in reversed(self.segments):
+            segment.remove()
+        self.producers.delete_snapshots_after(-1)
+        self._files.sync_dir(self.directory)
+        self.epochs.clear()
+        self.segments = [self._new_segment(offset, now_wall_ms)]
+        self.log_end_offset = self.recovery_point = offset
+        self.log_start_offset = self.high_watermark = offset if log_start_offset is None else log_start_offset
+        self.active_segment.establish()
+        self.producers.load(offset, offset, now_wall_ms)
+
     # ---- compaction ----
 
     def create_cleaned(self, base_offset: int) -> LogSegment:
@@ -375,9 +555,9 @@ class Log:
     def close(self, *, clean: bool = True) -> None:
         """Close the log. `clean`: flush everything and write indexes and producers; otherwise like a crash.
 
-        Slices that are still being sent keep their files open.
+        A log that never had a record has nothing to write. Slices that are still being sent keep their files open.
         """
-        if clean and not self.is_closed:
+        if clean and not self.is_closed and self.log_end_offset:
             self._complete_newest()
         self.is_closed = True
         for segment in self.segments:
@@ -387,6 +567,15 @@ class Log:
         """Close the log and remove its directory."""
         self.close(clean=False)
         self._files.remove_tree(self.directory)
+
+
+def _list_or_create(files: Files, directory: str) -> list[str]:
+    """Return the names in a directory, which is created if it is missing."""
+    try:
+        return files.list(directory)
+    except FileNotFoundError:
+        files.make_dir(directory)
+        return []
 
 
 def _choose_jitter_ms(config: LogConfig) -> int:

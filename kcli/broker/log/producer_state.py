@@ -7,12 +7,25 @@ from __future__ import annotations
 
 import os
 import struct
-from collections import deque
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, CorruptRecords
+from kcli.broker.log.producer_checks import (
+    MAX_SEQUENCE,
+    Duplicate,
+    ProducerState,
+    TransactionMarker,
+    Verification,
+    WrittenBatch,
+    check_epoch,
+    check_kind,
+    check_marker,
+    check_sequence,
+    check_transaction,
+    find_duplicate,
+    is_in_transaction,
+)
+from kcli.errors import CorruptRecords
 from kcli.protocol.records.batch import BatchInfo
 from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.record import ABORT_MARKER, COMMIT_MARKER, control_type
@@ -22,29 +35,6 @@ from kcli.structs import TopicPartition
 if TYPE_CHECKING:
     from kcli.broker.files import Files
 
-REMEMBERED_BATCHES = 5
-
-_NO_EPOCH = -1
-_MAX_SEQUENCE = (1 << 31) - 1
-
-
-class Duplicate(NamedTuple):
-    """The offsets of a batch that was already appended."""
-
-    base_offset: int
-    last_offset: int
-    timestamp_ms: int
-
-
-class WrittenBatch(NamedTuple):
-    """Sequence numbers and offsets of a batch that a producer wrote."""
-
-    base_sequence: int
-    last_sequence: int
-    base_offset: int
-    last_offset: int
-    timestamp_ms: int
-
 
 class CompletedTransaction(NamedTuple):
     """A transaction that ended: the offset of its first record, and that of its commit or abort marker."""
@@ -53,29 +43,6 @@ class CompletedTransaction(NamedTuple):
     first_offset: int
     last_offset: int
     is_aborted: bool
-
-
-class ProducerState:
-    """One producer: its epoch, its last batches, and the first offset of its open transaction (-1: none)."""
-
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp_ms", "transaction_offset")
-
-    def __init__(self, epoch: int = _NO_EPOCH, last_timestamp_ms: int = -1) -> None:
-        self.epoch = epoch
-        self.coordinator_epoch = -1
-        self.last_timestamp_ms = last_timestamp_ms
-        self.transaction_offset = -1
-        self.batches: deque[WrittenBatch] = deque(maxlen=REMEMBERED_BATCHES)
-
-    def __repr__(self) -> str:
-        last = self.batches[-1] if self.batches else None
-        return f"<ProducerState epoch={self.epoch} last={last}>"
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch; sequence numbers restart with each epoch."""
-        if epoch != self.epoch:
-            self.epoch = epoch
-            self.batches.clear()
 
 
 class ProducerStateManager:
@@ -94,44 +61,69 @@ class ProducerStateManager:
         self.has_transactions = False
         self._files = files
         self._open: dict[int, int] = {}  # producer by first offset of its open transaction, in order of the offsets
+        self._verifications: dict[int, Verification] = {}  # by producer
         self._unreplicated: dict[int, int] = {}  # marker by first offset; markers above the high watermark only
 
     def __repr__(self) -> str:
         return f"<ProducerStateManager {self.tp} {len(self.producers)} producers up to {self.end_offset}>"
 
-    def check(self, info: BatchInfo) -> Duplicate | None:
-        """Check a client's batch. None: append it. `Duplicate`: it is already in the log; the response is a success.
+    def check(
+        self, info: BatchInfo, given: Verification | None = None, *, from_client: bool = True
+    ) -> Duplicate | None:
+        """Check a batch. None: append it. `Duplicate`: it is already in the log; the response is a success.
 
-        `BrokerError` for a refusal: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, or INVALID_TXN_STATE, because
-        this broker has no transactions. An unknown producer may start with any sequence number: its state may have been
-        removed by retention or expiry.
+        `given` is the verification of its transaction. `BrokerError` for a refusal: OUT_OF_ORDER_SEQUENCE_NUMBER,
+        INVALID_PRODUCER_EPOCH, or INVALID_TXN_STATE. Not `from_client`: a coordinator's batch in a transaction of a
+        client, which has no sequence numbers.
         """
-        if info.is_transactional:
-            raise BrokerError(ErrorCode.INVALID_TXN_STATE, f"{self.tp} is not part of a transaction")
-        state = self.producers.get(info.producer_id)
-        if state is None or not info.has_producer:
+        if not info.has_producer:
             return None
-        if info.producer_epoch < state.epoch:
-            reason = f"the producer's epoch {info.producer_epoch} is older than {state.epoch}"
-            raise BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, reason, producer_id=info.producer_id)
-        if info.producer_epoch == state.epoch:
-            for previous in state.batches:
-                if (previous.base_sequence, previous.last_sequence) == (info.base_sequence, info.last_sequence):
-                    return Duplicate(previous.base_offset, previous.last_offset, previous.timestamp_ms)
-        self._check_sequence(info, state)
+        state = self.producers.get(info.producer_id)
+        if state is not None and self._is_next(info, state):
+            return None
+        if from_client and state is not None and (duplicate := find_duplicate(info, state)) is not None:
+            return duplicate
+        pending = self._verifications.get(info.producer_id) if self._verifications else None
+        if info.is_transactional:
+            check_transaction(info, state, pending, given)
+        if state is None and pending is None:
+            return None
+        check_epoch(info.producer_id, info.producer_epoch, state)
+        if from_client:
+            check_sequence(info, state, pending)
+        check_kind(info, state)
         return None
 
-    def _check_sequence(self, info: BatchInfo, state: ProducerState) -> None:
-        if state.epoch == _NO_EPOCH:
-            return
-        if info.producer_epoch != state.epoch:
-            expected = 0
-        else:
-            last = state.batches[-1].last_sequence if state.batches else -1
-            expected = 0 if last == _MAX_SEQUENCE else last + 1
-        if info.base_sequence != expected:
-            reason = f"the sequence number is {info.base_sequence}, expected {expected}"
-            raise BrokerError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason, producer_id=info.producer_id)
+    def _is_next(self, info: BatchInfo, state: ProducerState) -> bool:
+        """Return True for most batches: those that continue a producer without a transaction and a verification."""
+        return (
+            info.base_sequence == state.last_sequence + 1
+            and info.producer_epoch == state.epoch
+            and not (self._verifications or info.is_transactional or state.transaction_offset >= 0)
+        )
+
+    def check_marker(self, marker: TransactionMarker) -> None:
+        """Check the epochs of a marker: INVALID_PRODUCER_EPOCH, or TRANSACTION_COORDINATOR_FENCED."""
+        check_marker(marker, self.producers.get(marker.producer_id))
+
+    def start_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, adds: bool, now_wall_ms: int
+    ) -> Verification | None:
+        """Begin to verify a producer's transaction, or join the verification that has begun.
+
+        None if the log has the transaction already, so that nothing has to be verified. BrokerError
+        INVALID_PRODUCER_EPOCH. See `Verification`.
+        """
+        state = self.producers.get(producer_id)
+        check_epoch(producer_id, epoch, state)
+        if is_in_transaction(state, epoch):
+            return None
+        verification = self._verifications.get(producer_id)
+        if verification is None:
+            verification = Verification(epoch, sequence, adds=adds, created_ms=now_wall_ms)
+            self._verifications[producer_id] = verification
+        verification.include(epoch, sequence)
+        return verification
 
     def update(self, info: BatchInfo) -> CompletedTransaction | None:
         """Add a batch that was appended, or read at the opening of the log (a control batch with all its bytes).
@@ -142,7 +134,10 @@ class ProducerStateManager:
         if not info.has_producer:
             return None
         state = self.producers.setdefault(info.producer_id, ProducerState())
-        self.has_transactions |= info.is_transactional
+        if info.is_transactional:
+            self.has_transactions = True
+            if self._verifications:
+                self._end_verification(info)
         if info.is_control:
             return self._end_transaction(info, state)
         if info.is_transactional and state.transaction_offset < 0:
@@ -150,6 +145,17 @@ class ProducerStateManager:
             self._open[info.base_offset] = info.producer_id
         _add_batch(state, info)
         return None
+
+    def _end_verification(self, info: BatchInfo) -> None:
+        """Forget the verification that this batch needed, or that this marker has overtaken.
+
+        With an epoch per transaction, a marker of the verified epoch ended the previous transaction.
+        """
+        verification = self._verifications.get(info.producer_id)
+        if verification is not None and not (
+            info.is_control and verification.adds and info.producer_epoch == verification.epoch
+        ):
+            del self._verifications[info.producer_id]
 
     def _end_transaction(self, info: BatchInfo, state: ProducerState) -> CompletedTransaction | None:
         """Apply a commit or abort marker. An empty batch is the rest of a marker that was compacted."""
@@ -207,14 +213,23 @@ class ProducerStateManager:
         ]
         for producer_id in expired:
             del self.producers[producer_id]
+        for producer_id, verification in list(self._verifications.items()):
+            if now_wall_ms - verification.created_ms >= self.expiration_ms:
+                del self._verifications[producer_id]
 
-    def load(self, log_start_offset: int, log_end_offset: int, now_wall_ms: int) -> int:
+    def load(
+        self, log_start_offset: int, log_end_offset: int, now_wall_ms: int, snapshots: list[int] | None = None
+    ) -> int:
         """Load the newest valid snapshot within the log. Damaged snapshots and those after the log's end are removed.
 
-        Return the offset from which the caller must `update` with the log's batches: the snapshot's or the log start.
+        One at the log's start has the producers whose records are all deleted. Kafka ignores it, and refuses their next
+        batch after a crash with OUT_OF_ORDER_SEQUENCE_NUMBER.
+
+        `snapshots` are the offsets of all snapshot files, if they are known already. Return the offset from which the
+        caller must `update` with the log's batches: the snapshot's or the log start.
         """
-        for offset in reversed(self.snapshots()):
-            if log_start_offset < offset <= log_end_offset:
+        for offset in reversed(self.snapshots() if snapshots is None else snapshots):
+            if log_start_offset <= offset <= log_end_offset:
                 entries = self.read_snapshot(offset)
                 if entries is None:
                     self._remove(offset)
@@ -261,17 +276,18 @@ class ProducerStateManager:
 
     def snapshots(self) -> list[int]:
         """Return the offsets of the snapshot files in increasing order."""
-        offsets = []
-        for name in self._files.list(self.directory):
-            stem, dot, suffix = name.partition(".")
-            if dot and suffix == "snapshot" and stem.isascii() and stem.isdigit():
-                offsets.append(int(stem))
-        return sorted(offsets)
+        return snapshot_offsets(self._files.list(self.directory))
 
     def delete_snapshots_before(self, offset: int) -> None:
         """Remove the snapshots below `offset`, after the deletion of the segments before it."""
         for snapshot in self.snapshots():
             if snapshot < offset:
+                self._remove(snapshot)
+
+    def delete_snapshots_after(self, offset: int) -> None:
+        """Remove the snapshots above `offset`, before the records from there on are truncated."""
+        for snapshot in self.snapshots():
+            if snapshot > offset:
                 self._remove(snapshot)
 
     def delete_stray_snapshots(self, base_offsets: Container[int]) -> None:
@@ -304,7 +320,7 @@ def _to_entry(producer_id: int, state: ProducerState) -> ProducerEntry:
     return ProducerEntry(
         producer_id,
         state.epoch,
-        last.last_sequence if last else -1,
+        state.last_sequence,
         last.last_offset if last else -1,
         last.last_offset - last.base_offset if last else 0,
         state.last_timestamp_ms,
@@ -320,7 +336,7 @@ def _from_entry(entry: ProducerEntry) -> ProducerState:
     if entry.last_offset >= 0:
         base_sequence = entry.last_sequence - entry.offset_delta
         if base_sequence < 0:  # the sequence numbers wrapped to 0 within the batch
-            base_sequence += _MAX_SEQUENCE + 1
+            base_sequence += MAX_SEQUENCE + 1
         base_offset = entry.last_offset - entry.offset_delta
         written = (base_sequence, entry.last_sequence, base_offset, entry.last_offset, entry.timestamp_ms)
         state.batches.append(WrittenBatch(*written))
@@ -330,6 +346,14 @@ def _from_entry(entry: ProducerEntry) -> ProducerState:
 # ---- snapshot files ----
 
 VERSION = 1
+_SUFFIX = ".snapshot"
+
+
+def snapshot_offsets(names: Iterable[str]) -> list[int]:
+    """Return the offsets of the snapshots among the names of a directory, in increasing order."""
+    stems = [name[: -len(_SUFFIX)] for name in names if name.endswith(_SUFFIX)]
+    return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
+
 
 _HEADER = struct.Struct(">hIi")  # version, CRC-32C of everything after it, count
 _CRC_FROM = 6

@@ -7,7 +7,7 @@ indexes of the newest segment are rebuilt from its batches.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from kcli.broker.files import Files, LogFile
@@ -24,7 +24,7 @@ from kcli.broker.log.segment_index import (
     encode_aborted,
 )
 from kcli.network.file_slice import FileSlice
-from kcli.protocol.records.batch import BatchInfo
+from kcli.protocol.records.batch import BatchInfo, Buffer
 
 LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX = SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 
@@ -140,6 +140,18 @@ class LogSegment:
             self._first_timestamp_ms = info.max_timestamp_ms
         index.add(info, position)
 
+    def append_run(self, infos: Sequence[BatchInfo], data: Buffer) -> None:
+        """Append adjacent batches with one write; `data` are their bytes. Errors as for `append`."""
+        index, position = self.index, self.size
+        self.file.append((data,))
+        self.size = position + len(data)
+        self.is_synced = self._are_indexes_saved = False
+        if not position:
+            self._first_timestamp_ms = infos[0].max_timestamp_ms
+        for info in infos:
+            index.add(info, position)
+            position += info.size
+
     def should_roll(self, info: BatchInfo, config: LogConfig, now_wall_ms: int) -> bool:
         """Return whether `info` belongs in a new segment. An empty segment takes any batch.
 
@@ -206,9 +218,24 @@ class LogSegment:
         self._index, self._was_index_built = index, True
         self.is_synced = self._has_synced_name = self._are_indexes_saved = False
         self._first_timestamp_ms = None
-        self.aborted, self._saved_aborted, self.was_recovered = None, -1, True
-        if self._files.exists(self.path(TRANSACTION_INDEX)):
-            self._files.remove(self.path(TRANSACTION_INDEX))
+        self.aborted, self.was_recovered = None, True
+        self.remove_aborted()
+
+    def truncate(self, position: int) -> None:
+        """Truncate the file to its batches before `position`, and flush it.
+
+        The caller removes the transaction index.
+        """
+        try:
+            index = self.index.truncated(self.file, position)
+        except LogDamage:
+            index = SegmentIndex.build(self.base_offset, self.interval_bytes, self.file, position)
+        self.file.truncate(position)
+        self.size, self._index = position, index
+        self.is_synced = self._are_indexes_saved = False
+        if not position:
+            self._first_timestamp_ms = None
+        self.sync()
 
     # ---- reading ----
 
@@ -277,6 +304,12 @@ class LogSegment:
         if self.aborted is not None and len(self.aborted) != self._saved_aborted:
             self._files.write_atomically(self.path(TRANSACTION_INDEX), encode_aborted(self.aborted))
             self._saved_aborted = len(self.aborted)
+
+    def remove_aborted(self) -> None:
+        """Remove the file of the transaction index, so that `save_aborted` writes it again."""
+        self._saved_aborted = -1
+        if self._files.exists(self.path(TRANSACTION_INDEX)):
+            self._files.remove(self.path(TRANSACTION_INDEX))
 
     # ---- loading the indexes ----
 

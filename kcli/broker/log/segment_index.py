@@ -79,6 +79,17 @@ class OffsetIndex:
         entry = bisect_left(self._positions, position)
         return self.base_offset + self._offsets[entry] if entry < len(self) else None
 
+    @property
+    def positions(self) -> Sequence[int]:
+        """The positions of the indexed batches."""
+        return self._positions
+
+    def first(self, count: int) -> OffsetIndex:
+        """Return an index of the first `count` entries."""
+        index = OffsetIndex(self.base_offset)
+        index._offsets, index._positions = self._offsets[:count], self._positions[:count]
+        return index
+
     def encode(self) -> bytes:
         """Encode the entries as in the file."""
         both = array("i", bytes(OFFSET_ENTRY_BYTES * len(self)))
@@ -126,6 +137,12 @@ class TimeIndex:
         """Return an offset such that all records before it have timestamps below `time_ms`."""
         entry = bisect_left(self._times, time_ms) - 1
         return self.base_offset + (self._offsets[entry] if entry >= 0 else 0)
+
+    def below(self, offset: int) -> TimeIndex:
+        """Return an index of the entries with offsets below `offset`."""
+        index, count = TimeIndex(self.base_offset), bisect_left(self._offsets, offset - self.base_offset)
+        index._times, index._offsets = self._times[:count], self._offsets[:count]
+        return index
 
     def encode(self) -> bytes:
         """Encode the entries as in the file."""
@@ -196,6 +213,25 @@ class SegmentIndex:
         """Record damage. The next batch gets an index entry, so that reads can skip the damage."""
         self.damages.append(damage)
         self._since_entry = self.interval_bytes + 1
+
+    def truncated(self, file: SliceableFile, size: int) -> SegmentIndex:
+        """Return the indexes of the first `size` bytes, which end with a whole batch.
+
+        Only the batches from the last remaining entry on are read. `LogDamage` when one of them is not valid.
+        """
+        index = SegmentIndex(self.base_offset, self.interval_bytes)
+        index.offsets = self.offsets.first(bisect_left(self.offsets.positions, size))
+        _, start = index.offsets.last or (0, 0)
+        tail = [info for _, info in iter_batches(file, start, size)]
+        if tail:
+            index.next_offset = tail[-1].last_offset + 1
+        index.times = self.times.below(index.next_offset)
+        index.max_timestamp_ms, index.max_timestamp_offset = index.times.last
+        for info in tail:
+            index._since_entry += info.size
+            if info.max_timestamp_ms > index.max_timestamp_ms:
+                index.max_timestamp_ms, index.max_timestamp_offset = info.max_timestamp_ms, info.last_offset
+        return index
 
     def complete(self) -> None:
         """Add the largest timestamp to the time index, as Kafka does when it rolls a segment."""

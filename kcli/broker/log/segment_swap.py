@@ -15,11 +15,16 @@ from kcli.broker.log.file_records import LogDamage, iter_batches
 from kcli.broker.log.segment import LOG, SUFFIXES, LogSegment, Report
 
 CLEANED, SWAP, DELETED = ".cleaned", ".swap", ".deleted"
+_LEFT_OVER = (CLEANED, SWAP, DELETED, TEMPORARY_SUFFIX)
 
 
-def finish_interrupted(files: Files, directory: str, report: Report) -> None:
-    """Remove or rename leftover files, so that only current segments, their indexes and foreign files remain."""
-    names = files.list(directory)
+def finish_interrupted(files: Files, directory: str, names: Sequence[str], report: Report) -> Sequence[str]:
+    """Remove or rename leftover files, so that only current segments, their indexes and foreign files remain.
+
+    `names` are those in the directory; return the names that are there afterwards.
+    """
+    if not any(name.endswith(_LEFT_OVER) for name in names):
+        return names
     cleaned = [name for name in names if name.endswith(CLEANED)]
     rollback_from = min((base_offset(name) for name in cleaned), default=None)
     for name in names:
@@ -32,6 +37,7 @@ def finish_interrupted(files: Files, directory: str, report: Report) -> None:
     if swaps:
         _complete_swap(files, directory, swaps)
         report(f"an interrupted compaction in {directory} was completed")
+    return files.list(directory)
 
 
 def _complete_swap(files: Files, directory: str, swaps: list[str]) -> None:

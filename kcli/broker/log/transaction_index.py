@@ -56,6 +56,20 @@ class TransactionIndex:
         if self.is_needed:
             segment.save_aborted()
 
+    def truncate(self, segments: Sequence[LogSegment], number: int, offset: int) -> None:
+        """Forget the transactions that end at or after `offset`, which is in a segment. Its index file is removed.
+
+        The caller removes the later segments.
+        """
+        self.forget_rebuilt()
+        if self.is_needed:
+            segments[number].aborted = [one for one in self._of(segments, number) if one.last_offset < offset]
+            segments[number].remove_aborted()
+
+    def forget_rebuilt(self) -> None:
+        """Forget what was read to rebuild an index, before records are removed from the end of the log."""
+        self._rebuilt = None
+
     def between(self, segments: Sequence[LogSegment], offset: int, upto: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with records below `upto` and a marker at or after `offset`.
 

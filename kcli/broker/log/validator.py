@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from kcli.broker.log.file_records import has_valid_checksum
 from kcli.broker.log.log_config import LogConfig
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
@@ -96,6 +97,31 @@ def validate_and_assign(
         base_offset, base_offset + last_delta, leader_epoch, attributes, base_ms, max_ms, header[9], header[10],
         header[11], count, len(records), records,
     )  # fmt: skip
+
+
+def batches_of_leader(data: memoryview, leader_epoch: int) -> list[BatchInfo]:
+    """Return the whole batches of a leader's answer to its follower, up to the first one of a later epoch.
+
+    `CorruptRecords` for a batch that is not valid, or has offsets that do not increase.
+    """
+    walk = batch.walk_batches(data, 0, len(data))
+    if walk.problem is not None:
+        raise CorruptRecords(f"a batch of the leader is not valid: {walk.problem}")
+    infos: list[BatchInfo] = []
+    next_offset = 0
+    for start in walk.starts:
+        info = batch.read_batch_info(data, start)
+        if info.leader_epoch > leader_epoch:
+            break
+        if info.magic != 2:
+            raise CorruptRecords(f"a batch of the leader has format {info.magic}; only format 2 is supported")
+        if not next_offset <= info.base_offset <= info.last_offset:
+            raise CorruptRecords(f"a batch of the leader has the offset {info.base_offset} after {next_offset - 1}")
+        if not has_valid_checksum(info):
+            raise CorruptRecords(f"the checksum of the leader's batch at offset {info.base_offset} is wrong")
+        next_offset = info.last_offset + 1
+        infos.append(info)
+    return infos
 
 
 def target_codec(config: LogConfig, codec: int) -> int:

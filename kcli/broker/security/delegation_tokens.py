@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kcli.broker.data_dir import random_uuid, uuid_text
 from kcli.broker.security.stored_document import StoredDocument
@@ -39,14 +39,40 @@ class DelegationToken(NamedTuple):
         return principal in (self.owner, self.requester, *self.renewers)
 
 
-class DelegationTokens:
-    """All tokens by id. BrokerError for each refusal, with the code of Kafka; ConfigError if the file is damaged."""
+class TokenStore(Protocol):
+    """The place where tokens are kept: a file, or the metadata log of a cluster."""
 
-    def __init__(self, files: Files, data_dir: str, fail: Callable[[str], None], config: BrokerConfig) -> None:
-        self._config = config
+    def load(self) -> dict[str, DelegationToken]:
+        """Return the tokens by id."""
+
+    def save(self, tokens: dict[str, DelegationToken]) -> None:
+        """Keep these tokens and no others."""
+
+
+class TokenFile:
+    """The tokens of a single broker, in its data directory."""
+
+    def __init__(self, files: Files, data_dir: str, fail: Callable[[str], None]) -> None:
+        """`fail` takes the data directory offline, with the reason."""
         self._document = StoredDocument(files, f"{data_dir}/{FILE_NAME}", "delegation tokens", fail)
+
+    def load(self) -> dict[str, DelegationToken]:
+        """Return the tokens by id. ConfigError if the file is damaged."""
         nothing: dict[str, DelegationToken] = {}
-        self._tokens = self._document.load(_read, nothing)
+        return self._document.load(_read, nothing)
+
+    def save(self, tokens: dict[str, DelegationToken]) -> None:
+        """Replace the file. BrokerError if that fails."""
+        self._document.save({"tokens": [token._asdict() for token in tokens.values()]})
+
+
+class DelegationTokens:
+    """All tokens by id. BrokerError for each refusal, with the code of Kafka."""
+
+    def __init__(self, store: TokenStore, config: BrokerConfig) -> None:
+        self._config = config
+        self._store = store
+        self._tokens = store.load()
         self._credentials: dict[tuple[str, str], ScramCredential] = {}
 
     def __repr__(self) -> str:
@@ -130,7 +156,7 @@ class DelegationTokens:
         self._save({**self._tokens, token.id: token})
 
     def _save(self, tokens: dict[str, DelegationToken]) -> None:
-        self._document.save({"tokens": [token._asdict() for token in tokens.values()]})
+        self._store.save(tokens)
         self._tokens = tokens
         for key in [key for key in self._credentials if key[1] not in tokens]:
             del self._credentials[key]

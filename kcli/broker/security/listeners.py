@@ -15,6 +15,8 @@ from kcli.settings import Boolean, Int, List, Long, String, invalid_value, setti
 from kcli.text import closest_name, format_alternatives
 
 DEFAULT_PROTOCOL_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+#: In Kafka, too, a controller listener that is not in the map has no security.
+_CONTROLLER_PROTOCOL = "PLAINTEXT"
 
 _PREFIX = "listener.name."
 # Properties that Kafka's listeners do not have: of clients, and of librdkafka.
@@ -138,25 +140,34 @@ class Endpoint(NamedTuple):
 
 
 def parse_endpoints(
-    listeners: Sequence[str], advertised: Sequence[str] | None, protocol_map: str, controller_names: Sequence[str]
+    listeners: Sequence[str],
+    advertised: Sequence[str] | None,
+    protocol_map: str,
+    controller_names: Sequence[str],
+    *,
+    of_controller: bool = False,
 ) -> tuple[Endpoint, ...]:
-    """Return the listeners of the broker in the given order, without those of a controller. ConfigError if invalid."""
+    """Return the listeners of the broker, or those of its controller, in the given order. ConfigError if invalid."""
     protocols = _parse_protocol_map(protocol_map)
     controllers = {name.upper() for name in controller_names}
     told = {name: (host, port) for name, host, port in _parse_addresses("advertised.listeners", advertised or ())}
     endpoints: list[Endpoint] = []
     for name, host, port in _parse_addresses("listeners", listeners):
-        if name in controllers:
+        if (name in controllers) != of_controller:
             continue
-        protocol = protocols.get(name)
+        protocol = protocols.get(name, _CONTROLLER_PROTOCOL if of_controller else None)
         if protocol is None:
             raise ConfigError(
                 f"listeners: {name} has no security protocol; add {name}:PROTOCOL to listener.security.protocol.map"
             )
         endpoints.append(Endpoint(name, protocol, host, port, *told.pop(name, (None, None))))
+    if not endpoints and of_controller:
+        raise ConfigError(
+            f"listeners must name a listener of the controller, such as {controller_names[0]}://127.0.0.1:9093"
+        )
     if not endpoints:
         raise ConfigError("listeners must name at least one listener, such as PLAINTEXT://127.0.0.1:9092")
-    if unknown := [name for name in told if name not in controllers]:
+    if unknown := [name for name in told if (name in controllers) == of_controller]:
         raise ConfigError(f"advertised.listeners: {unknown[0]} is not in listeners")
     return tuple(endpoints)
 

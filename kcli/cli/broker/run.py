@@ -1,24 +1,27 @@
-"""`kcli broker run`: run the embedded broker in this process until a signal stops it."""
+"""`kcli broker run`: run the embedded broker in this process until a signal stops it, or a cluster of processes."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
-from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.parser import Option
 from kcli.errors import ConfigError, KcliError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from kcli.broker.broker import Broker
+    from kcli.broker.combined import CombinedBroker
     from kcli.broker.config import BrokerConfig
+    from kcli.broker.controller.controller_server import ControllerServer
     from kcli.broker.security.listeners import Endpoint
     from kcli.cli.environment import StopSignals
 
 _DIRECTORIES = ("log.dirs", "log.dir")
+_MOST_NODES = 50
+_OPEN = "kcli: listening beyond this machine without access control: anyone can read, write and delete data"
 
 
 def run(
@@ -55,8 +58,22 @@ def run(
         list[str] | None,
         Option("--config", "-c", metavar="NAME=VALUE", help="Set one of Kafka's broker properties; repeatable."),
     ] = None,
+    nodes: Annotated[
+        int | None,
+        Option(
+            "--nodes",
+            metavar="N",
+            min=1,
+            max=_MOST_NODES,
+            help="Run a cluster of one controller and N nodes, a process each, on PORT and the following ports.",
+        ),
+    ] = None,
+    node: Annotated[
+        int | None,
+        Option("--node", metavar="K", min=1, max=_MOST_NODES, help="Run node K of the cluster in DIR in this process."),
+    ] = None,
 ) -> int:
-    """Run a Kafka broker for laptops, demos and tests. It is not a production broker: one node, one process.
+    """Run a Kafka broker, or a cluster of them, for laptops, demos and tests. It is not a production broker.
 
     Kafka clients work with it as with Apache Kafka. Acknowledged records survive kill -9; with
     log.flush.interval.messages=1 they survive a power failure, too. The data are in Kafka's own format.
@@ -66,11 +83,24 @@ def run(
 
     Listeners with TLS, SASL and ACLs are configured with Kafka's properties, best in a file that only you can read;
     -c is stronger than the file. user_NAME="PASSWORD" in sasl.jaas.config creates a user, for SCRAM as for PLAIN.
+
+    --nodes N runs a cluster whose nodes replicate their partitions: new topics have min(3, N) replicas. DIR, by default
+    ~/.local/share/kcli/cluster, has a folder and a properties file for each process. The line on standard output has
+    the addresses of all nodes, when all of them are ready; the lines that a process logs begin with its name. A node
+    that dies, such as by kill -9, is reported with the command that starts it again: --node K --data-dir DIR. The same
+    --nodes command starts all processes that are missing, the controller too. Ctrl-C or SIGTERM shuts down the nodes,
+    which move their leaders, and then the controller, within 20 seconds. The controller has no replica: a cluster of
+    kcli is for laptops and tests.
     """
     from kcli.cli.environment import StopSignals
     from kcli.cli.property_sources import key_values
 
     topics = [_topic(text) for text in topic or []]
+    if node is not None:
+        others = {"--nodes": nodes, "--ephemeral": ephemeral, "--host": host, "--port": port, "--topic": topic}
+        for option, value in others.items():
+            if value not in (None, False):
+                raise ConfigError(f"--node and {option} cannot be combined; the node has the settings of its cluster")
     given = key_values("-c", config or [])
     _warn_of_secrets(env, given)
     of_file = _read_properties(env, properties)
@@ -78,9 +108,17 @@ def run(
     with ExitStack() as cleanup:
         signals = cleanup.enter_context(StopSignals())
         with signals.deferred():  # no signal between creating the directory and registering its cleanup
-            _choose_directory(env, merged, given, data_dir, ephemeral, cleanup)
-        _choose_listener(merged, given, host, port)
+            default = "broker" if nodes is None and node is None else "cluster"
+            _choose_directory(env, merged, given, data_dir, ephemeral, cleanup, default)
         _raise_file_limit()
+        if nodes is None and node is None:
+            _refuse_cluster_directory(merged)
+        if nodes is not None:
+            return _run_cluster(env, merged, nodes, host, port, topics, signals, is_temporary=ephemeral)
+        if node is not None:
+            _use_node(env, merged, node)
+        else:
+            _choose_listener(merged, given, host, port)
         where = {**dict.fromkeys(of_file, f"{properties}: "), **dict.fromkeys(given, "-c ")}
         return _serve(env, _settings(env, merged, where), where, topics, signals)
 
@@ -115,9 +153,14 @@ def _warn_of_secrets(env: Environment, given: Collection[str]) -> None:
 
 def _topic(text: str) -> tuple[str, int | None]:
     """Parse `orders:6` into name and partitions; None means the broker's `num.partitions`."""
+    from kcli.broker.topic_rules import LONGEST_NAME, name_fault
+
     name, colon, count = text.partition(":")
     if not name or (colon and not (count.isascii() and count.isdigit() and 0 < int(count[:9]) < 100_000)):
         raise ConfigError(f"--topic: {text!r} is not valid; use NAME or NAME:PARTITIONS")
+    if name_fault(name):
+        legal = f"at most {LONGEST_NAME} ASCII letters, digits, '.', '_' and '-'"
+        raise ConfigError(f"--topic: {name!r} is not valid as a topic name; use {legal}")
     return name, int(count) if colon else None
 
 
@@ -128,6 +171,7 @@ def _choose_directory(
     data_dir: str | None,
     ephemeral: bool,
     cleanup: ExitStack,
+    default: str,
 ) -> None:
     configured = next((name for name in _DIRECTORIES if name in given), None)
     choices = {"--data-dir": data_dir is not None, "--ephemeral": ephemeral, f"-c {configured}": configured is not None}
@@ -144,14 +188,14 @@ def _choose_directory(
             TemporaryDirectory(prefix="kcli-broker-", ignore_cleanup_errors=True)
         )
     elif data_dir is not None or not any(name in properties for name in _DIRECTORIES):
-        properties["log.dirs"] = data_dir if data_dir is not None else _default_directory(env)
+        properties["log.dirs"] = data_dir if data_dir is not None else _default_directory(env, default)
 
 
-def _default_directory(env: Environment) -> str:
+def _default_directory(env: Environment, name: str) -> str:
     from os.path import expanduser, join
 
     base = env.environ.get("XDG_DATA_HOME") or expanduser(join("~", ".local", "share"))
-    return join(base, "kcli", "broker")
+    return join(base, "kcli", name)
 
 
 def _choose_listener(properties: dict[str, str], given: Collection[str], host: str | None, port: int | None) -> None:
@@ -173,14 +217,18 @@ def _settings(env: Environment, properties: dict[str, str], where: Mapping[str, 
         settings = BrokerConfig.from_properties(properties)
     except ConfigError as error:
         raise ConfigError(f"{where.get(_property_of(error), '')}{error}") from None
-    if any(_is_open(settings, endpoint) for endpoint in settings.endpoints):
-        env.report("kcli: listening beyond this machine without access control: anyone can read, write and delete data")
+    if _is_any_open(settings):
+        env.report(_OPEN)
     return settings
 
 
 def _property_of(error: ConfigError) -> str:
     """Return the first word of an error, which is the property if it is about one."""
     return str(error).partition(" ")[0].rstrip(":")
+
+
+def _is_any_open(settings: BrokerConfig) -> bool:
+    return any(_is_open(settings, endpoint) for endpoint in settings.endpoints)
 
 
 def _is_open(settings: BrokerConfig, endpoint: Endpoint) -> bool:
@@ -223,41 +271,143 @@ def _serve(
     topics: list[tuple[str, int | None]],
     signals: StopSignals,
 ) -> int:
+    from kcli.cli.broker.cluster_processes import serve, serve_controller
+
+    def log(text: str) -> None:
+        env.report(f"kcli: {text}")
+
+    def is_stopping() -> bool:
+        return signals.requested
+
+    if settings.is_controller:
+        from kcli.broker.controller.controller_server import ControllerServer
+
+        if topics:
+            raise ConfigError("--topic cannot be combined with process.roles=controller; create topics at a broker")
+        controller = ControllerServer(settings, log=log)
+        _start(controller, settings, where, signals)
+        _print_ready(env, "controller", controller)
+        return serve_controller(controller, is_stopping)
+
     from kcli.broker.broker import Broker
 
-    broker = Broker(settings, log=lambda text: env.report(f"kcli: {text}"))
+    broker: Broker | CombinedBroker
+    if settings.wants_controller:
+        broker = _combined(env, settings, where, log) or Broker(settings, log=log)
+    else:
+        broker = Broker(settings, log=log)
+    _start(broker, settings, where, signals)
+
+    def on_ready() -> None:
+        for name, partitions in topics:
+            _create(broker, name, partitions)
+        _print_ready(env, "broker", broker)
+
+    return serve(broker, is_stopping, on_ready)
+
+
+def _combined(
+    env: Environment, settings: BrokerConfig, where: Mapping[str, str], log: Callable[[str], None]
+) -> CombinedBroker | None:
+    """Return a broker with a controller in its process; None, with a line that has the reason, if that cannot be."""
+    from kcli.broker.combined import CombinedBroker, reason_to_be_alone
+
     try:
-        broker.start()
-        signals.wake = broker.wakeup
+        reason = reason_to_be_alone(settings)
+        if reason is None:
+            broker = CombinedBroker(settings, log=log)
+            if not _is_any_open(settings) and _is_any_open(broker.controller.config):
+                env.report(_OPEN)
+            return broker
+    except ConfigError as error:
+        raise ConfigError(f"{where.get(_property_of(error), '')}{error}") from None
+    log(f"{reason}; this broker runs without a controller, and other brokers cannot join it")
+    return None
+
+
+def _start(
+    server: Broker | CombinedBroker | ControllerServer,
+    settings: BrokerConfig,
+    where: Mapping[str, str],
+    signals: StopSignals,
+) -> None:
+    try:
+        server.start()
+        signals.wake = server.wakeup
     except ConfigError as error:
         if (name := _property_of(error)) in settings.SETTINGS or settings.is_known(name):
             raise ConfigError(f"{where.get(name, '')}{error}") from None
         # Caused by the directory, not by the command line: status 1.
         raise KcliError(error.message, **error.evidence) from error
-    try:
-        for name, partitions in topics:
-            _create(broker, name, partitions)
-        env.report(
-            f"kcli: this broker is for tests and demos, not for production; data directory: {broker.config.data_dir}"
-        )
-        if len(broker.endpoints) > 1:
-            for endpoint in broker.endpoints:
-                env.report(f"kcli: listener {endpoint.name} ({endpoint.protocol}): {endpoint.host}:{endpoint.port}")
-        env.stdout.write(f"{broker.address}\n")
-        env.stdout.flush()
-        broker.run(lambda: signals.requested)
-    except BaseException:
-        broker.shutdown(clean=False)
-        raise
-    broker.shutdown(clean=True)
-    return exit_status.DONE
 
 
-def _create(broker: Broker, name: str, partitions: int | None) -> None:
-    existing = broker.cluster.topics.get(name)
-    if existing is None:
-        broker.cluster.create_topic(name, -1 if partitions is None else partitions)
-    elif partitions is not None and existing.partitions != partitions:
+def _print_ready(env: Environment, role: str, server: Broker | CombinedBroker | ControllerServer) -> None:
+    env.report(
+        f"kcli: this {role} is for tests and demos, not for production; data directory: {server.config.data_dir}"
+    )
+    if len(server.endpoints) > 1:
+        for endpoint in server.endpoints:
+            env.report(f"kcli: listener {endpoint.name} ({endpoint.protocol}): {endpoint.host}:{endpoint.port}")
+    env.stdout.write(f"{server.address}\n")
+    env.stdout.flush()
+
+
+def _refuse_cluster_directory(properties: Mapping[str, str]) -> None:
+    """Raise ConfigError for a single broker in the directory of a cluster, before it writes anything there."""
+    from kcli.broker.cluster_directory import ClusterDirectory
+
+    directory = ClusterDirectory(next(properties[name] for name in _DIRECTORIES if name in properties))
+    if directory.nodes:
         raise ConfigError(
-            f"--topic {name}:{partitions}: the topic exists with {existing.partitions} partitions; use {name}"
+            f"{directory.path} has a cluster of kcli; start it with --nodes {max(directory.nodes)}, or choose another "
+            "directory"
         )
+
+
+def _use_node(env: Environment, properties: dict[str, str], number: int) -> None:
+    """Add the stored properties of a node of the cluster in the data directory; the given ones are stronger."""
+    from shlex import quote
+
+    from kcli.broker.cluster_directory import CONTROLLER, ClusterDirectory, address_of, node_name
+
+    directory = ClusterDirectory(next(properties.pop(name) for name in _DIRECTORIES if name in properties))
+    name = node_name(number)
+    stored = directory.read(name)
+    if not stored:
+        known = f"its nodes are {', '.join(map(str, directory.nodes))}" if directory.nodes else "it has no cluster"
+        raise ConfigError(f"--node {number}: there is no node {number} in {directory.path}; {known}")
+    if directory.is_in_use(name):
+        raise KcliError(f"node {number} is running already: {address_of(stored)}")
+    properties.update({**stored, **properties, "log.dirs": directory.folder(name)})
+    if not directory.is_in_use(CONTROLLER):
+        env.report(
+            f"kcli: the controller of this cluster is not running, and node {number} waits for it; start it: "
+            f"kcli broker run --nodes {max(directory.nodes)} --data-dir {quote(directory.path)}"
+        )
+
+
+def _run_cluster(
+    env: Environment,
+    properties: dict[str, str],
+    nodes: int,
+    host: str | None,
+    port: int | None,
+    topics: list[tuple[str, int | None]],
+    signals: StopSignals,
+    *,
+    is_temporary: bool,
+) -> int:
+    from kcli.broker.cluster_directory import ClusterDirectory
+    from kcli.cli.broker.run_cluster import ClusterPlan, run_cluster
+
+    directory = next(properties.pop(name) for name in _DIRECTORIES if name in properties)
+    plan = ClusterPlan(nodes, ClusterDirectory(directory), host or "127.0.0.1", port, properties, topics, is_temporary)
+    if host is not None and not _is_loopback(host):
+        env.report(_OPEN)
+    return run_cluster(env, plan, signals)
+
+
+def _create(broker: Broker | CombinedBroker, name: str, partitions: int | None) -> None:
+    count = broker.create_topic(name, partitions)
+    if partitions is not None and count != partitions:
+        raise ConfigError(f"--topic {name}:{partitions}: the topic exists with {count} partitions; use {name}")

@@ -1,6 +1,7 @@
-"""The `kcli cluster` family: describe the cluster and its brokers, and their API versions.
+"""The `kcli cluster` family: describe and check the cluster and its brokers, and show their API versions.
 
-`describe` and `api_versions` are one page each; `kcli.admin.cluster` does the requests.
+`describe` and `api_versions` are one page each; `kcli.admin.cluster` does the requests. `check` shows the findings of
+`kcli.admin.health`.
 
 **Non-obvious**
 

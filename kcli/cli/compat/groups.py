@@ -322,7 +322,8 @@ _WHOLE_TOPIC = -1
 def delete_groups_of(session: Session) -> int:
     """Delete groups, after their committed offsets are saved. Groups with members are not deleted; the others are."""
     from kcli.admin.offsets.apply import apply_group_deletion
-    from kcli.admin.offsets.snapshots import SnapshotStore, default_folder
+    from kcli.admin.offsets.snapshots import SnapshotStore
+    from kcli.admin.state_files import default_folder
     from kcli.cli.mutation import with_undo_hint
 
     store = SnapshotStore(default_folder(session.env.environ))
@@ -344,7 +345,8 @@ def delete_groups_of(session: Session) -> int:
 def delete_offsets_of(session: Session) -> int:
     """Delete the committed offsets of one group for some topics. The broker refuses topics that the group reads."""
     from kcli.admin.offsets.apply import apply_offset_deletion
-    from kcli.admin.offsets.snapshots import SnapshotStore, default_folder
+    from kcli.admin.offsets.snapshots import SnapshotStore
+    from kcli.admin.state_files import default_folder
     from kcli.cli.mutation import with_undo_hint
 
     group = session.given.value("group") or ""

@@ -157,7 +157,8 @@ def _report_adjustment(session: Session, name: str, fact: PartitionFacts, row: R
 
 def _execute(session: Session, rows: dict[str, list[Row]], states: dict[str, str]) -> None:
     from kcli.admin.offsets.apply import apply_plan
-    from kcli.admin.offsets.snapshots import Snapshot, SnapshotError, SnapshotStore, default_folder
+    from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
+    from kcli.admin.state_files import SnapshotError, default_folder
     from kcli.cli.mutation import undo_command
 
     every = [row for of_group in rows.values() for row in of_group]

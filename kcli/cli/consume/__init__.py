@@ -1,13 +1,19 @@
 """The `kcli consume` family: read records of topics and print them.
 
-`topic` is the command: it parses the options (`options`), builds a renderer and filters, and starts one of two
+`topic` is the command: it parses the options (`options`), builds a renderer and filters, and starts one of three
 sessions:
 
-- `range_session`: a read without a group. It resolves the ranges, prints, and reports the coverage.
+- `range_session`: a read without a group. It resolves the ranges, prints, and reports the coverage. `range_source` has
+  the options that choose and order its records, `checkpointer` the file of `--checkpoint`.
 - `member_session`: a read as a member of a group. `committer` commits exactly the printed records.
+- `share_session`: a read as a member of a share group, which acknowledges the printed records.
 
-Both use `read_loop`: poll, filter, render, write. `filters` are masks over columns. `renderer` is the interface of the
-renderers `render_text` (raw values and `format`), `render_json` and `render_tables` (csv, tsv, table).
+All use `read_loop`: poll, filter, render, write. `filters` are masks over columns, found by
+`text_search` in many texts at once. `renderer` is the interface of the
+renderers `render_text` (raw values and `format`), `render_json` and `render_tables` (csv, tsv, table), which join
+`text_columns` to rows; `header_table` has the headers of many records.
+With -s, --where, --select or --columns, `decoding` makes `decoded_columns` of the columns, `expressions` are those of
+jq, and `render_decoded` has the renderers.
 `coverage_report` renders the coverage that `kcli.consumer.coverage` has decided, the messages of a member, and the
 exit status.
 
@@ -25,5 +31,8 @@ exit status.
   limit. An idle end while nothing can be read is not a success.
 - However a read ends, a JSON document is whole, except after the second signal and after a failed write.
 - After `-n` the coverage ends at the first unprinted record, and errors after it do not count.
-- Output of raw values is copied by numpy from the decode buffer without an object per record; see `render_text`.
+- Without -s and expressions nothing is done for a record: `decoding` is None, and the renderers are those of bytes.
+- With them, a batch is decoded and written in parts. Before each part, the committer of a member holds its offset, so
+  that an unreachable registry does not commit records that are not printed.
+- Output without -s is copied by numpy from the decode buffer without an object per record; see `text_columns`.
 """

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError
 
@@ -13,11 +12,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from kcli.cli.consume.header_table import HeaderTable
+    from kcli.cli.consume.text_columns import Ints
     from kcli.protocol.records.columns import RecordColumns
 
     Mask = NDArray[np.bool_]
-
-_SPECIAL_CHARACTERS = frozenset(rb"\.^$*+?{}[]|()")
 
 
 class Filters(NamedTuple):
@@ -66,67 +65,41 @@ def matching_rows(filters: Filters, columns: RecordColumns) -> Mask:
     """Return the mask of the records that match."""
     import numpy as np
 
+    from kcli.cli.consume.header_table import header_table
+
     mask: Mask = np.ones(len(columns), np.bool_)
     if filters.key is not None:
-        mask &= _search(filters.key, columns.buffer, columns.key_starts, columns.key_lengths)
+        _keep_matches(filters.key, columns.key_starts, columns.key_lengths, columns, mask)
     if filters.value is not None:
-        mask &= _search(filters.value, columns.buffer, columns.value_starts, columns.value_lengths)
-    for name, pattern in filters.headers:
-        for row in np.flatnonzero(mask).tolist():
-            mask[row] = _has_header(columns, row, name, pattern)
+        _keep_matches(filters.value, columns.value_starts, columns.value_lengths, columns, mask)
+    if filters.headers and columns.header_counts.any():
+        table = header_table(columns)
+        for name, pattern in filters.headers:
+            mask &= _has_header(table, name, pattern, len(columns))
+    elif filters.headers:
+        mask[:] = False
     return ~mask if filters.invert else mask
 
 
-def _has_header(columns: RecordColumns, row: int, name: str, pattern: re.Pattern[bytes]) -> bool:
-    return any(
-        header == name and value is not None and pattern.search(value) is not None
-        for header, value in columns.headers(row)
-    )
+def _keep_matches(pattern: re.Pattern[bytes], starts: Ints, lengths: Ints, columns: RecordColumns, mask: Mask) -> None:
+    """Clear the mask of records whose key or value does not match; only records in the mask are searched."""
+    from kcli.cli.consume.text_columns import Spans
+    from kcli.cli.consume.text_search import search_of
+
+    rows = (mask & (lengths >= 0)).nonzero()[0]
+    matches = search_of(pattern).matches(Spans(columns.buffer, starts[rows], lengths[rows]))
+    mask[:] = False
+    mask[rows[matches]] = True
 
 
-def _search(pattern: re.Pattern[bytes], buffer: Any, starts: Any, lengths: Any) -> Mask:
+def _has_header(table: HeaderTable, name: str, pattern: re.Pattern[bytes], count: int) -> Mask:
+    """Return the mask of the records that have a header of this name with a matching value."""
     import numpy as np
 
-    if not _SPECIAL_CHARACTERS & set(pattern.pattern):
-        matches = _search_literal(pattern.pattern, buffer, starts, lengths)
-        if matches is not None:
-            return matches
-    search, view = pattern.search, memoryview(buffer)
-    return np.fromiter(
-        (
-            length >= 0 and search(view[start : start + length]) is not None
-            for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
-        ),
-        np.bool_,
-        len(starts),
-    )
+    from kcli.cli.consume.text_search import search_of
 
-
-def _search_literal(literal: bytes, buffer: Any, starts: Any, lengths: Any) -> Mask | None:
-    """Search for a literal in the whole buffer, jumping from each span with a match to the next span.
-
-    None if the spans overlap or do not ascend.
-    """
-    import numpy as np
-
-    if not literal:
-        return np.asarray(lengths >= 0)
-    matches: Mask = np.zeros(len(starts), np.bool_)
-    rows = np.flatnonzero(lengths >= len(literal))
-    firsts, ends = starts[rows], starts[rows] + lengths[rows]
-    if (firsts[1:] < ends[:-1]).any():
-        return None
-    spans = firsts.tolist()
-    lasts = (ends - len(literal)).tolist()
-    data = buffer if isinstance(buffer, bytes | bytearray) else bytes(buffer)
-    hits = []
-    position = data.find(literal, spans[0]) if spans else -1
-    while position >= 0:
-        span = bisect_right(spans, position) - 1
-        if position <= lasts[span]:
-            hits.append(span)
-        if span + 1 == len(spans):
-            break
-        position = data.find(literal, spans[span + 1])
-    matches[rows[hits]] = True
-    return matches
+    rows = np.flatnonzero(table.names.equal(name.encode("utf-8", "surrogateescape")) & ~table.is_null)
+    matches = search_of(pattern).matches(table.values.take(rows))
+    mask: Mask = np.zeros(count, np.bool_)
+    mask[table.records[rows[matches]]] = True
+    return mask

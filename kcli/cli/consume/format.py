@@ -1,10 +1,13 @@
-r"""The format language of `-f/--format`: kcat's verbs, and some additions. Pure: parsing, and the text of each field.
+r"""The format language of `-f/--format`: kcat's verbs, and some additions.
 
     %s value        %S its length (-1: null)     %R its length as 4 bytes, big-endian
     %k key          %K its length (-1: null)     %h headers, a=1,b=2
     %t topic        %p partition                 %o offset           %T timestamp in ms        %% a percent sign
     %{time}         the timestamp as 2024-01-31T10:00:00.000Z
     %{value:hex} %{value:base64} %{key:hex} %{key:base64}
+    %{value.id} %{key.a.b[0]} %{value["a b"]}     a part of the decoded value or key, with -s
+    %{value:error} %{key:error}                   why it does not decode, with -s
+    %{headers.NAME}                               the last header of this name
     \n \r \t \0 \\ \xNN
 
 Nothing is added: a format for lines ends with `\n`.
@@ -13,25 +16,27 @@ Nothing is added: a format for lines ends with `\n`.
 from __future__ import annotations
 
 import re
-from base64 import b64encode
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kcli.cli.options import naming
 from kcli.cli.output.escapes import unescape
 from kcli.errors import ConfigError
-from kcli.text import format_timestamp
-
-if TYPE_CHECKING:
-    from kcli.protocol.records.columns import RecordColumns
-    from kcli.structs import TopicPartition
 
 
 class Field(NamedTuple):
-    """A field of a record and its style: "" unchanged, "hex", "base64", "length", "length32"."""
+    """A field of a record and its style: "" unchanged, "hex", "base64", "length", "length32", "error".
+
+    `path` leads to a part of a decoded key or value, or names a header.
+    """
 
     name: str
     style: str = ""
+    path: tuple[str | int, ...] = ()
+
+    @property
+    def needs_decoder(self) -> bool:
+        """True if only a decoded key or value has this field."""
+        return self.style == "error" or (bool(self.path) and self.name != "headers")
 
 
 FormatPart = bytes | Field
@@ -57,6 +62,8 @@ NAMED = {
     "key": Field("key"),
     "key:hex": Field("key", "hex"),
     "key:base64": Field("key", "base64"),
+    "value:error": Field("value", "error"),
+    "key:error": Field("key", "error"),
     "headers": Field("headers"),
     "topic": Field("topic"),
     "partition": Field("partition"),
@@ -64,6 +71,7 @@ NAMED = {
     "timestamp": Field("timestamp"),
 }
 
+_PATH = re.compile(r'\.([^.\[\]"]+)|\.?\["([^"]*)"\]|\.?\[(-?[0-9]{1,9})\]|\."([^"]*)"')
 _VERB = re.compile(r"\\.|%(?:\{([^}]*)\}|(.)|$)", re.DOTALL)
 
 
@@ -83,13 +91,32 @@ def compile_format(text: str) -> list[FormatPart]:
     return parts
 
 
+def named_field(name: str) -> Field | None:
+    """Return the field of a name, such as offset, value:hex or value.customer.id; None for an unknown name."""
+    if name in NAMED:
+        return NAMED[name]
+    if name.startswith("headers.") and name != "headers.":
+        return Field("headers", "", (name.removeprefix("headers."),))
+    side = "value" if name.startswith("value") else "key" if name.startswith("key") else ""
+    path: list[str | int] = []
+    position = len(side)
+    while side and position < len(name):
+        step = _PATH.match(name, position)
+        if step is None:
+            return None
+        path.append(int(step[3]) if step[3] else next(text for text in step.groups() if text is not None))
+        position = step.end()
+    return Field(side, "", tuple(path)) if path else None
+
+
 def _part(match: re.Match[str]) -> FormatPart:
     name, letter = match.groups()
     if letter == "%":
         return b"%"
-    field = NAMED.get(name) if name is not None else VERBS.get(letter or "")
+    field = named_field(name) if name is not None else VERBS.get(letter or "")
     if field is None:
-        known = " ".join([*(f"%{verb}" for verb in VERBS), "%%", *(f"%{{{name}}}" for name in NAMED)])
+        names = [*NAMED, "value.PATH", "key.PATH", "headers.NAME"]
+        known = " ".join([*(f"%{verb}" for verb in VERBS), "%%", *(f"%{{{name}}}" for name in names)])
         raise ConfigError(f"-f: '{match[0]}' is not a valid verb; use {known}")
     return field
 
@@ -109,64 +136,3 @@ def raw_format(delimiter: str, key_delimiter: str | None) -> list[FormatPart]:
             key = [Field("key"), unescape(key_delimiter)]
     with naming("-D"):
         return [part for part in (*key, Field("value"), unescape(delimiter)) if part]
-
-
-Encode = Callable[[bytes], bytes]
-
-
-class TextStyle(NamedTuple):
-    """The text for null, and the function that escapes bytes for a terminal (None: unchanged).
-
-    `safe_fields` has the functions for fields whose matches are highlighted.
-    """
-
-    null: bytes = b""
-    safe: Encode | None = None
-    safe_fields: Mapping[str, Encode] = {}
-
-
-def constant_text(field: Field, tp: TopicPartition) -> bytes | None:
-    """Return the text of a field that is the same for all records of a partition; None for other fields."""
-    if field.name == "topic":
-        return tp.topic.encode()
-    return b"%d" % tp.partition if field.name == "partition" else None
-
-
-def field_texts(field: Field, columns: RecordColumns, text_style: TextStyle) -> list[bytes]:
-    """Return the text of the field for each record."""
-    if field.style.startswith("length"):
-        lengths = columns.value_lengths if field.name == "value" else columns.key_lengths
-        if field.style == "length32":
-            return [length.to_bytes(4, "big", signed=True) for length in lengths.tolist()]
-        return [b"%d" % length for length in lengths.tolist()]
-    if field.name == "offset":
-        return [b"%d" % offset for offset in columns.offsets.tolist()]
-    if field.name == "timestamp":
-        return [b"%d" % ms for ms in columns.timestamps_ms.tolist()]
-    if field.name == "time":
-        return [format_timestamp(ms).encode() for ms in columns.timestamps_ms.tolist()]
-    if field.name == "headers":
-        return [_headers_text(columns, index, text_style) for index in range(len(columns))]
-    safe = text_style.safe_fields.get(field.name, text_style.safe)
-    encode = {"hex": _hex, "base64": b64encode, "": safe}[field.style]
-    return _encoded(columns.values() if field.name == "value" else columns.keys(), encode, text_style.null)
-
-
-def _encoded(items: list[bytes | None], encode: Encode | None, null: bytes) -> list[bytes]:
-    if encode is None:
-        return [null if item is None else item for item in items]
-    return [null if item is None else encode(item) for item in items]
-
-
-def _hex(data: bytes) -> bytes:
-    return data.hex().encode()
-
-
-def _headers_text(columns: RecordColumns, index: int, text_style: TextStyle) -> bytes:
-    """Return `a=1,b=2`; a null value is the text for null, by default NULL as in kcat."""
-    pairs = [
-        name.encode() + b"=" + ((text_style.null or b"NULL") if value is None else value)
-        for name, value in columns.headers(index)
-    ]
-    text = b",".join(pairs)
-    return text_style.safe(text) if text_style.safe else text

@@ -41,6 +41,7 @@ class MemberPlan(NamedTuple):
     timeout_ms: float
     exit_at_end: bool = False
     read_committed: bool = False
+    pattern: str | None = None
 
 
 def print_as_member(
@@ -67,7 +68,7 @@ def print_as_member(
     started_ms, leave_ms, is_known = env.clock.now_ms(), plan.timeout_ms, True
     with StopSignals(client.wakeup) as interrupt, _reported_log(warn):
         try:
-            source.subscribe(plan.topics)
+            source.subscribe(plan.topics, plan.pattern)
             follow = FollowReports(env, prefix, source.followed, consumer.retry_states, printed, options)
             stop = _print_records(env, interrupt, source, committer, options, printed, sink, follow)
             failing = consumer.retry_states() if stop is StopReason.IDLE else {}
@@ -89,8 +90,8 @@ def print_as_member(
     for sentence in unreadable(failing):  # no record arrived because none could
         warn(sentence)
     if failing:
-        return exit_status.INCOMPLETE
-    return exit_status.INTERRUPTED if stop is StopReason.INTERRUPTED else exit_status.DONE
+        return options.status(exit_status.INCOMPLETE)
+    return options.status(exit_status.INTERRUPTED if stop is StopReason.INTERRUPTED else exit_status.DONE)
 
 
 @contextmanager
@@ -161,6 +162,8 @@ def _print_records(
             interrupt=interrupt,
             limits=options.limits,
             filters=options.filters,
+            decoding=options.decoding,
+            before_part=committer.hold,
             after_poll=after_poll,
         )
         sink.write(options.renderer.end(items()))
@@ -249,10 +252,10 @@ class MemberSource:
         self._since_ms = clock.now_ms()
         self._reported_waiting = False
 
-    def subscribe(self, topics: list[str]) -> None:
-        """Join the group for these topics, in the next polls."""
+    def subscribe(self, topics: list[str], pattern: str | None = None) -> None:
+        """Join the group for these topics, or for all that match, in the next polls."""
         self._consumer.subscribe(
-            topics, on_assigned=self._on_assigned, on_revoked=self._on_revoked, on_lost=self._on_lost
+            topics, pattern=pattern, on_assigned=self._on_assigned, on_revoked=self._on_revoked, on_lost=self._on_lost
         )
 
     # --- reading

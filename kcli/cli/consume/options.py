@@ -23,7 +23,7 @@ from kcli.structs import TopicPartition
 from kcli.text import DATE, DURATION_STEP, TIME, TIME_SHAPES, parse_time
 
 if TYPE_CHECKING:
-    from kcli.cli.consume.format import FormatPart
+    from kcli.cli.consume.format import Field, FormatPart
     from kcli.cli.consume.renderer import Highlights, Renderer
 
 SHAPES = "start, end, 100, +100, -100, 100:200, :end, @TIME, @TIME:TIME"
@@ -97,10 +97,15 @@ def followed_topics(
 
     These are the topics without partition numbers, if all partitions are read without an end.
     """
-    is_bounded = exit_at_end or (specs.general is not None and specs.general.end is not None)
-    if is_bounded or specs.names_only_partitions():
+    if not follows_topics(specs, exit_at_end=exit_at_end):
         return []
     return [topic for topic, numbers in wanted.items() if numbers is None]
+
+
+def follows_topics(specs: OffsetSpecs, *, exit_at_end: bool) -> bool:
+    """Return whether all partitions are read without an end, so that the read goes on with those added later."""
+    is_bounded = exit_at_end or (specs.general is not None and specs.general.end is not None)
+    return not (is_bounded or specs.names_only_partitions())
 
 
 def parse_offset_specs(texts: Iterable[str], now_ms: int) -> OffsetSpecs:
@@ -293,7 +298,11 @@ def _reset(offsets: Sequence[str]) -> str:
 
 
 class RenderOptions(NamedTuple):
-    """The options for printing records, as given. `highlights`: expressions whose matches have a colour, by field."""
+    """The options for printing records, as given. `highlights`: expressions whose matches have a colour, by field.
+
+    `decoders`: the sides (key, value) with a decoder, if the records are `DecodedColumns`; None: they are not.
+    `selects`: they have results of --select. `columns`: the text of --columns.
+    """
 
     output: str | None = None
     format: str | None = None
@@ -302,11 +311,17 @@ class RenderOptions(NamedTuple):
     null: str | None = None
     terminal: bool = False
     highlights: Highlights = {}
+    decoders: Collection[str] | None = None
+    selects: bool = False
+    columns: str | None = None
 
 
 def make_renderer(options: RenderOptions) -> Renderer:
     """Return the renderer for the options; only its module is imported. Raise ConfigError for options in conflict."""
     parts = _format_parts(options)
+    if options.decoders is not None:
+        chosen = {} if options.columns is None else parse_columns(options.columns, options.decoders)
+        return _decoded_renderer(options, parts, chosen)
     if parts is not None:
         from kcli.cli.consume.render_text import text_renderer
 
@@ -320,6 +335,42 @@ def make_renderer(options: RenderOptions) -> Renderer:
     if options.output == "table":
         return table_renderer(options.highlights)
     return separated_renderer(tabs=options.output == "tsv", terminal=options.terminal)
+
+
+def _decoded_renderer(options: RenderOptions, parts: Sequence[FormatPart] | None, chosen: dict[str, Field]) -> Renderer:
+    """Return the renderer for the options. Raise ConfigError.
+
+    `parts` is the format of raw output, and `chosen` are the fields of --columns by name.
+    """
+    from kcli.cli.consume import render_decoded
+
+    output, terminal = options.output, options.terminal
+    if options.selects:
+        if output not in (None, "json", "jsonl"):
+            raise ConfigError(
+                f"--select cannot be combined with --output {output}; use --columns, json, jsonl or raw output"
+            )
+        if options.format is not None or options.key_delimiter is not None:
+            raise ConfigError("--select cannot be combined with -f or -K; it makes the whole output of a record")
+        if parts is not None:
+            return render_decoded.selected_text_renderer(
+                b"".join(part for part in parts if isinstance(part, bytes)), terminal=terminal
+            )
+    if chosen and output in (None, "json", "jsonl"):
+        raise ConfigError("--columns requires --output table, csv or tsv")
+    if parts is not None:
+        return render_decoded.decoded_text_renderer(
+            parts, null=options.null, terminal=terminal, highlights=options.highlights
+        )
+    if output in ("json", "jsonl"):
+        return render_decoded.decoded_json_renderer(lines=output == "jsonl", terminal=terminal)
+    if chosen:
+        return render_decoded.chosen_columns_renderer(
+            output or "table", chosen, terminal=terminal, highlights=options.highlights
+        )
+    if output == "table":
+        return render_decoded.decoded_table_renderer(options.highlights)
+    return render_decoded.decoded_separated_renderer(tabs=output == "tsv", terminal=terminal)
 
 
 def _format_parts(options: RenderOptions) -> list[FormatPart] | None:
@@ -337,4 +388,30 @@ def _format_parts(options: RenderOptions) -> list[FormatPart] | None:
         return raw_format(options.delimiter, options.key_delimiter)
     if options.key_delimiter is not None or options.delimiter != "\\n":
         raise ConfigError("-f cannot be combined with -D or -K")
-    return compile_format(options.format)
+    parts = compile_format(options.format)
+    for part in parts:
+        if not isinstance(part, bytes):
+            _require_decoder("-f", part, options.decoders or ())
+    return parts
+
+
+def _require_decoder(option: str, field: Field, decoders: Collection[str]) -> None:
+    if field.needs_decoder and field.name not in decoders:
+        raise ConfigError(
+            f"{option}: a part or the error of a {field.name} requires a decoder, such as -s {field.name}=json"
+        )
+
+
+def parse_columns(text: str, decoders: Collection[str]) -> dict[str, Field]:
+    """Return the fields of --columns by the given names. Raise ConfigError."""
+    from kcli.cli.consume.format import NAMED, named_field
+
+    fields = {}
+    for name in map(str.strip, text.split(",")):
+        field = named_field(name)
+        if field is None:
+            known = ", ".join([*NAMED, "value.PATH", "key.PATH"])
+            raise ConfigError(f"--columns: '{name}' is not a valid column; use {known} or headers.NAME")
+        _require_decoder("--columns", field, decoders)
+        fields[name] = field
+    return fields

@@ -19,13 +19,16 @@ from kcli.cli.consume.read_loop import (
 from kcli.cli.environment import StopSignals
 from kcli.cli.output.progress import Progress
 from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason, is_bounded
+from kcli.consumer.subscription import FetchPosition
 
 if TYPE_CHECKING:
+    from kcli.cli.consume.checkpointer import Checkpointer
+    from kcli.cli.consume.decoding import Decoding
     from kcli.cli.consume.filters import Filters
+    from kcli.cli.consume.range_source import RangeSource
     from kcli.cli.consume.renderer import Renderer
     from kcli.cli.environment import Environment
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.consumer.range_reader import RangeReader
     from kcli.consumer.read_range import ReadRange
     from kcli.consumer.retry_backoff import RetryState
     from kcli.structs import TopicPartition
@@ -40,6 +43,7 @@ class PrintOptions(NamedTuple):
     """The rendering and the filters of records, early ends, and the reports on standard error.
 
     `notes` are reported before the first record. `quiet` suppresses notes and tables; `verbose` adds signs of life.
+    `decoding` decodes keys and values, and has the expressions. `checkpoint` stores the positions of printed records.
     """
 
     renderer: Renderer
@@ -49,12 +53,21 @@ class PrintOptions(NamedTuple):
     quiet: bool = False
     verbose: bool = False
     notes: Sequence[str] = ()
+    decoding: Decoding | None = None
+    checkpoint: Checkpointer | None = None
+
+    def status(self, status: int) -> int:
+        """Report the failures of decoding, and return the exit status of a read that would end with `status`."""
+        if self.decoding is None:
+            return status
+        self.decoding.report_summary()
+        return self.decoding.status(status)
 
 
 def print_ranges(
     env: Environment,
     client: ConsumerNetworkClient,
-    reader: RangeReader,
+    reader: RangeSource,
     options: PrintOptions,
     deadline_ms: float,
 ) -> int:
@@ -71,7 +84,10 @@ def print_ranges(
     partitions = PartitionReports(env, reader.coverage, with_notes=not options.quiet, failures_in_table=with_table)
     try:
         with complete_document(options.renderer, sink):
-            resolved = reader.resolve(deadline_ms).values
+            resolution = reader.resolve(deadline_ms)
+            resolved = resolution.values
+            if options.checkpoint is not None:
+                options.checkpoint.begin(resolution, reader.positions(), sink)
             distance = sum(max(0, one.end - one.position) for one in resolved.values() if one.end is not None)
             partitions.report()
             started_ms = env.clock.now_ms()
@@ -85,7 +101,7 @@ def print_ranges(
         env.report(coverage_report.coverage_table(coverage, reader.ranges, printed.counts))
     if options.stats:
         env.report(printed.stats(env.clock.now_ms() - started_ms))
-    status = coverage_report.read_status(coverage)
+    status = options.status(coverage_report.read_status(coverage))
     if stop is StopReason.IDLE and failing:  # no record arrived because none could
         for sentence in unreadable(failing):
             env.report(f"kcli: {sentence}")
@@ -96,7 +112,7 @@ def print_ranges(
 def _print_ranges(
     env: Environment,
     client: ConsumerNetworkClient,
-    reader: RangeReader,
+    reader: RangeSource,
     options: PrintOptions,
     printed: PrintedRecords,
     partitions: PartitionReports,
@@ -104,8 +120,9 @@ def _print_ranges(
     distance: int,
 ) -> StopReason:
     """Write everything that goes to standard output, of `distance` offsets; return the reason for the end."""
-    renderer = options.renderer
-    sink.write(renderer.begin)
+    renderer, checkpoint = options.renderer, options.checkpoint
+    if checkpoint is None or not checkpoint.output_has_records:
+        sink.write(renderer.begin)
     before = _offsets_passed(reader)
     max_records = options.limits.max_records
 
@@ -120,6 +137,12 @@ def _print_ranges(
         follow.tick()
         partitions.tick(len(reader.ranges))
         sink.check()
+        if checkpoint is not None:
+            checkpoint.tick(printed_positions)
+
+    def printed_positions() -> dict[TopicPartition, FetchPosition]:
+        unprinted = {tp: FetchPosition(offset) for tp, offset in printed.first_unprinted.items()}
+        return {**reader.positions(), **unprinted}
 
     shown = _shows_progress(env, reader.ranges, options)
     progress = Progress(env, fraction=fraction, records=lambda: printed.total.records, shown=shown)
@@ -134,15 +157,18 @@ def _print_ranges(
             interrupt=interrupt,
             limits=options.limits,
             filters=options.filters,
+            decoding=options.decoding,
             after_poll=after_poll,
         )
     env.interrupted = interrupt.requested
     coverage = ReadCoverage.of(reader.coverage(), stop, printed.first_unprinted)
     sink.write(renderer.end(coverage_report.coverage_items(coverage, reader.ranges, printed.counts)))
+    if checkpoint is not None:
+        checkpoint.finish(printed_positions)
     return stop
 
 
-def _offsets_passed(reader: RangeReader) -> int:
+def _offsets_passed(reader: RangeSource) -> int:
     """Return the sum of all positions: it increases with every offset, with or without a record."""
     return sum(one.position for one in reader.coverage())
 

@@ -18,6 +18,7 @@ from kcli.errors import KcliError, WakeupError
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    from kcli.cli.consume.decoding import Decoding
     from kcli.cli.consume.filters import Filters
     from kcli.cli.consume.renderer import Output, RenderBatch, Renderer
     from kcli.cli.environment import StopSignals
@@ -29,7 +30,7 @@ _POLL_MS = 500.0
 
 
 class Source(Protocol):
-    """A source of records: `RangeReader` or `MemberSource`."""
+    """A source of records: a `RangeSource`, `MemberSource` or `ShareSource`."""
 
     @property
     def done(self) -> bool: ...
@@ -62,9 +63,15 @@ def print_records(
     interrupt: StopSignals,
     limits: Limits = UNLIMITED,
     filters: Filters | None = None,
+    decoding: Decoding | None = None,
+    before_part: Callable[[TopicPartition, int], None] = lambda tp, offset: None,
     after_poll: Callable[[], None] = lambda: None,
 ) -> StopReason:
     """Print records until there is a reason to stop, and return it. Records of one poll are written before the next.
+
+    With `decoding`, the records of a batch are decoded and written in parts, and an interrupt takes effect after one of
+    them. `before_part` is called before each, with the first offset of a partition: no record from there on is written
+    yet.
 
     `offsets_passed` returns the number of offsets read; its increase is progress too. The first poll does not count as
     idle time: the reader prepares in it.
@@ -77,7 +84,12 @@ def print_records(
             return StopReason.RECORD_LIMIT
         batches = _poll(source, _poll_ms(limits, clock.now_ms() - idle_since))
         for tp, columns in batches:
-            _print(tp, columns, render, write, printed, limits, filters)
+            if filters is not None:
+                columns = _matching(filters, columns)
+            if decoding is None:
+                _print(tp, columns, render, write, printed, limits)
+            else:
+                _print_decoded(tp, columns, render, write, printed, limits, decoding, before_part, interrupt)
         after_poll()
         if batches:
             idle_since = clock.now_ms()
@@ -87,7 +99,9 @@ def print_records(
                 idle_since = now_ms
             elif now_ms - idle_since >= limits.idle_ms:
                 return StopReason.IDLE
-    return StopReason.RECORD_LIMIT if printed.first_unprinted else StopReason.END
+    if not printed.first_unprinted:
+        return StopReason.END
+    return StopReason.RECORD_LIMIT if limits.is_reached(printed.total.records) else StopReason.INTERRUPTED
 
 
 def _poll_ms(limits: Limits, idle_ms: float) -> float:
@@ -101,6 +115,35 @@ def _poll(source: Source, timeout_ms: float) -> list[tuple[TopicPartition, Recor
         return []
 
 
+def _matching(filters: Filters, columns: RecordColumns) -> RecordColumns:
+    from kcli.cli.consume.filters import matching_rows
+
+    return columns.take(matching_rows(filters, columns))
+
+
+def _print_decoded(
+    tp: TopicPartition,
+    columns: RecordColumns,
+    render: RenderBatch,
+    write: Callable[[Output], None],
+    printed: PrintedRecords,
+    limits: Limits,
+    decoding: Decoding,
+    before_part: Callable[[TopicPartition, int], None],
+    interrupt: StopSignals,
+) -> None:
+    for row in range(0, len(columns), decoding.part_rows):
+        part = columns.take(slice(row, row + decoding.part_rows))
+        if interrupt.requested or limits.is_reached(printed.total.records):
+            for first_tp, offset in first_offsets(tp, columns.take(slice(row, None))).items():
+                printed.stop_at(first_tp, offset)
+            return
+        for first_tp, offset in first_offsets(tp, part).items():
+            before_part(first_tp, offset)
+        _print(tp, decoding.apply(tp, part), render, write, printed, limits)
+        decoding.count_failures(printed.first_unprinted)
+
+
 def _print(
     tp: TopicPartition,
     columns: RecordColumns,
@@ -108,18 +151,22 @@ def _print(
     write: Callable[[Output], None],
     printed: PrintedRecords,
     limits: Limits,
-    filters: Filters | None,
 ) -> None:
-    if filters is not None:
-        from kcli.cli.consume.filters import matching_rows
-
-        columns = columns.take(matching_rows(filters, columns))
     if limits.max_records is not None and len(columns) > (room := limits.max_records - printed.total.records):
-        printed.stop_at(tp, int(columns.offsets[room]))
+        for first_tp, offset in first_offsets(tp, columns.take(slice(room, None))).items():
+            printed.stop_at(first_tp, offset)
         columns = columns.take(slice(0, room))
     if len(columns):
         write(render(tp, columns))
         printed.add(tp, columns)
+
+
+def first_offsets(tp: TopicPartition, columns: RecordColumns) -> dict[TopicPartition, int]:
+    """Return the first offset of each partition of these records, which may be merged."""
+    if columns.partitions is None:
+        return {tp: int(columns.offsets[0])} if len(columns) else {}
+    rows = zip(columns.partitions[::-1].tolist(), columns.offsets[::-1].tolist(), strict=True)
+    return {tp._replace(partition=number): offset for number, offset in rows}  # the last of each is its first offset
 
 
 class Count(NamedTuple):
@@ -145,7 +192,18 @@ class PrintedRecords:
 
     def add(self, tp: TopicPartition, columns: RecordColumns) -> None:
         """Count printed records."""
-        count = Count(len(columns), columns.payload_bytes)
+        if columns.partitions is None:
+            self._add(tp, Count(len(columns), columns.payload_bytes))
+            return
+        import numpy as np
+
+        records = np.bincount(columns.partitions)
+        sizes = columns.key_lengths.clip(min=0) + columns.value_lengths.clip(min=0)
+        totals = np.bincount(columns.partitions, weights=sizes)
+        for number in np.flatnonzero(records).tolist():
+            self._add(tp._replace(partition=number), Count(int(records[number]), int(totals[number])))
+
+    def _add(self, tp: TopicPartition, count: Count) -> None:
         self.counts[tp] = self.counts.get(tp, Count()).plus(count)
         self.total = self.total.plus(count)
 

@@ -14,39 +14,54 @@ the read failed as a whole, it has `error` too, with code and message.
 from __future__ import annotations
 
 import json
-from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcli.cli.consume.renderer import Renderer
+import numpy as np
+
+from kcli.cli.consume.header_table import header_table
+from kcli.cli.consume.render_text import in_parts, partition_column, payload_spans
+from kcli.cli.consume.renderer import Output, Renderer
+from kcli.cli.consume.text_columns import (
+    Literal,
+    Spans,
+    TextColumn,
+    choice,
+    decimal_column,
+    escaped_texts,
+    join_columns,
+)
 from kcli.cli.output.escapes import visible_json
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from kcli.protocol.records.columns import RecordColumns
     from kcli.structs import TopicPartition
 
 VERSION = 1
-_ROWS = 2048
-_SEPARATOR, _ESCAPED_SEPARATOR = b"\x1e", "\\u001e"
+
+ObjectsOf = Callable[["TopicPartition", "RecordColumns"], tuple[Sequence[TextColumn], int]]
 
 
-def json_renderer(*, lines: bool, terminal: bool = False) -> Renderer:
-    """Return the renderer of `--output jsonl` (`lines`) or `json`. `terminal`: escape all control characters."""
-    between = "\n" if lines else ",\n"
+def json_renderer(*, lines: bool, terminal: bool = False, objects_of: ObjectsOf | None = None) -> Renderer:
+    """Return the renderer of `--output jsonl` (`lines`) or `json`. `terminal`: escape all control characters.
+
+    `objects_of` returns the JSON texts to print for some records, and their number; by default one object for each.
+    """
+    make_objects = objects_of or json_objects
+    between = b"\n" if lines else b",\n"
     first = True
 
-    def render(tp: TopicPartition, columns: RecordColumns) -> bytes:
+    def render(tp: TopicPartition, columns: RecordColumns) -> Output:
         nonlocal first
-        objects: list[str] = []
-        for row in range(0, len(columns), _ROWS):
-            objects += json_objects(tp, columns.take(slice(row, row + _ROWS)))
-        text = between.join(objects)
+        objects, count = make_objects(tp, columns)
         if lines:
-            text += "\n" if objects else ""
-        elif objects and not first:
-            text = between + text
-        first = first and not objects
-        return (visible_json(text) if terminal else text).encode()
+            text = join_columns([*objects, Literal(between)], count)
+        else:
+            text = join_columns([Literal(between), *objects], count)[len(between) if first else 0 :]
+        first = first and not count
+        return visible_json(text.tobytes().decode()).encode() if terminal else text.data
 
     def end(coverage: Sequence[dict[str, Any]], error: dict[str, Any] | None = None) -> bytes:
         fields = {"coverage": coverage} if error is None else {"coverage": coverage, "error": error}
@@ -54,75 +69,74 @@ def json_renderer(*, lines: bool, terminal: bool = False) -> Renderer:
         return f"\n],\n{visible_json(text) if terminal else text}\n".encode()
 
     if lines:
-        return Renderer(render)
-    return Renderer(render, f'{{"kcli": {VERSION}, "kind": "consume.topic", "items": [\n'.encode(), end, end)
+        return Renderer(in_parts(render))
+    begin = f'{{"kcli": {VERSION}, "kind": "consume.topic", "items": [\n'.encode()
+    return Renderer(in_parts(render), begin, end, end)
 
 
-def json_objects(tp: TopicPartition, columns: RecordColumns) -> list[str]:
-    """Return one JSON object per record."""
-    prefix = f'{{"topic": {json.dumps(tp.topic)}, "partition": {tp.partition}, "offset": '
-    keys, values = _json_members("key", columns.keys()), _json_members("value", columns.values())
-    counts = columns.header_counts.tolist()
+def json_objects(tp: TopicPartition, columns: RecordColumns) -> tuple[Sequence[TextColumn], int]:
+    """Return one JSON object per record, and their number."""
+    members = (json_member(side, *payload_spans(side, columns)) for side in ("key", "value"))
+    return objects_with(tp, columns, *members), len(columns)
+
+
+def objects_with(
+    tp: TopicPartition, columns: RecordColumns, key: Sequence[TextColumn], value: Sequence[TextColumn]
+) -> Sequence[TextColumn]:
+    """Return one JSON object per record, with the given members for its key and value."""
     return [
-        f'{prefix}{offset}, {time}, {key}, {value}, "headers": {_headers(columns, row) if counts[row] else "[]"}}}'
-        for row, (offset, time, key, value) in enumerate(
-            zip(columns.offsets.tolist(), _times(columns), keys, values, strict=True)
-        )
+        Literal(f'{{"topic": {json.dumps(tp.topic, ensure_ascii=False)}, "partition": '.encode()),
+        partition_column(tp, columns),
+        Literal(b', "offset": '),
+        decimal_column(columns.offsets),
+        Literal(b', "timestamp": '),
+        *_timestamp_columns(columns),
+        Literal(b", "),
+        *key,
+        Literal(b", "),
+        *value,
+        Literal(b', "headers": ['),
+        json_headers(columns),
+        Literal(b"]}"),
     ]
 
 
-def _times(columns: RecordColumns) -> list[str]:
-    types = {kind: f'"timestamp_type": "{name}"' for kind, name in ((0, "create"), (1, "append"))}
-    nothing = '"timestamp": null, "timestamp_type": null'
-    return [
-        f'"timestamp": {ms}, {types[kind]}' if kind in types else nothing
-        for ms, kind in zip(columns.timestamps_ms.tolist(), columns.timestamp_types.tolist(), strict=True)
+def _timestamp_columns(columns: RecordColumns) -> Sequence[TextColumn]:
+    has_none = columns.timestamp_types < 0
+    timestamps = decimal_column(columns.timestamps_ms)
+    types = [
+        b', "timestamp_type": "create"',
+        b', "timestamp_type": "append"',
+        b'null, "timestamp_type": null',
     ]
+    if has_none.any():
+        timestamps = Spans(timestamps.source, timestamps.starts, np.where(has_none, 0, timestamps.lengths))
+    return [timestamps, choice(types, np.where(has_none, 2, columns.timestamp_types))]
 
 
-def _json_members(name: str, values: list[bytes | None]) -> list[str]:
-    """Return `"key": "text"` for each value, with its encoding where it is not text.
+def json_member(name: str, data: Spans, is_null: NDArray[np.bool_]) -> Sequence[TextColumn]:
+    """Return the columns of `"key": "text"` for each text, with its encoding where it is base64."""
+    texts = escaped_texts(data, _ESCAPES)
+    kinds = np.where(is_null, 1, 0) + 2 * texts.is_base64
+    quoted, null = f'"{name}": "'.encode(), f'"{name}": null'.encode()
+    encoding = f'", "{name}_encoding": "base64"'.encode()
+    return [choice([quoted, null, quoted], kinds), *texts.columns, choice([b'"', b"", encoding], kinds)]
 
-    All values are decoded and escaped together, joined with a separator that none contains; if one contains it, or is
-    not UTF-8, each value is converted by itself.
-    """
-    try:
-        text = _SEPARATOR.join([b"" if item is None else item for item in values]).decode()
-    except UnicodeDecodeError:
-        return [_json_member(name, item) for item in values]
-    escaped = json.dumps(text, ensure_ascii=False)[1:-1].split(_ESCAPED_SEPARATOR)
-    if len(escaped) != len(values):
-        return [_json_member(name, item) for item in values]
-    return [
-        f'"{name}": null' if item is None else f'"{name}": "{text}"' for item, text in zip(values, escaped, strict=True)
+
+_ESCAPES = {code: json.dumps(chr(code))[1:-1].encode() for code in (*b'\\"', *range(0x20))}
+"""The escapes of JSON; that of the backslash comes first, because the others contain it."""
+
+
+def json_headers(columns: RecordColumns) -> TextColumn:
+    """Return the objects of each record's headers, in order, without the brackets around them."""
+    if not columns.header_counts.any():
+        return Literal(b"")
+    table = header_table(columns)
+    texts: list[TextColumn] = [
+        Literal(b'{"name": "'),
+        *escaped_texts(table.names, _ESCAPES).columns,
+        Literal(b'", '),
+        *json_member("value", table.values, table.is_null),
+        Literal(b"}, "),
     ]
-
-
-def _json_member(name: str, data: bytes | None) -> str:
-    text, encoding = text_and_encoding(data)
-    member = f'"{name}": {json.dumps(text, ensure_ascii=False)}'
-    return f'{member}, "{name}_encoding": "{encoding}"' if encoding == "base64" else member
-
-
-def _headers(columns: RecordColumns, row: int) -> str:
-    return json.dumps(header_objects(columns, row), ensure_ascii=False)
-
-
-def header_objects(columns: RecordColumns, row: int) -> list[dict[str, str | None]]:
-    """Return the headers of one record as JSON-ready dicts, in order."""
-    objects = []
-    for name, value in columns.headers(row):
-        text, encoding = text_and_encoding(value)
-        header = {"name": name, "value": text}
-        objects.append({**header, "value_encoding": encoding} if encoding == "base64" else header)
-    return objects
-
-
-def text_and_encoding(data: bytes | None) -> tuple[str | None, str]:
-    """Return bytes as text, and the encoding: "utf-8" or "base64"; None and "null" for null."""
-    if data is None:
-        return None, "null"
-    try:
-        return data.decode(), "utf-8"
-    except UnicodeDecodeError:
-        return b64encode(data).decode(), "base64"
+    return table.join(texts, separator=2)

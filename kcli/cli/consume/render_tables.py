@@ -7,114 +7,222 @@ JSON.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.cli.consume.render_json import header_objects, text_and_encoding
-from kcli.cli.consume.renderer import NO_HIGHLIGHTS, Highlights, Renderer
+import numpy as np
+
+from kcli.cli.consume.render_json import json_headers
+from kcli.cli.consume.render_text import in_parts, partition_column, payload_spans
+from kcli.cli.consume.renderer import NO_HIGHLIGHTS, Highlights, Output, Renderer
+from kcli.cli.consume.text_columns import (
+    Literal,
+    Spans,
+    TextColumn,
+    choice,
+    decimal_column,
+    escaped_texts,
+    join_columns,
+    joined_spans,
+    time_column,
+)
 from kcli.cli.output.escapes import highlighted_bytes, visible, visible_bytes
 from kcli.cli.output.report import display_width
 from kcli.text import format_timestamp
 
 if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from kcli.protocol.records.columns import RecordColumns
     from kcli.structs import TopicPartition
+
+    CellsOf = Callable[["Separated", TopicPartition, RecordColumns], list[Sequence[TextColumn]]]
+    RowsOf = Callable[[TopicPartition, RecordColumns], list[list[str]]]
 
 FIELDS = (
     "topic", "partition", "offset", "timestamp", "time", "timestamp_type",
     "key", "key_encoding", "value", "value_encoding", "headers",
 )  # fmt: skip
 HEADINGS = ("TOPIC", "PARTITION", "OFFSET", "TIME", "KEY", "VALUE", "HEADERS")
+ENCODINGS = (b"utf-8", b"null", b"base64", b"json")
+UTF_8, NULL, BASE64, JSON = range(len(ENCODINGS))
 _ROWS = 2048
-_TSV_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
-def separated_renderer(*, tabs: bool, terminal: bool = False) -> Renderer:
-    """Return the renderer of `--output csv` (RFC 4180, plain newlines) or tsv (`\\t`, `\\n`, `\\r`, `\\\\` escaped)."""
-    written = _tsv if tabs else _csv
+class Side(NamedTuple):
+    """The texts of all keys or values, and their encoding as an index of `ENCODINGS` (base64 is found later)."""
 
-    def render(tp: TopicPartition, columns: RecordColumns) -> bytes:
-        parts = []
-        for row in range(0, len(columns), _ROWS):
-            rows = _flat_rows(tp, columns.take(slice(row, row + _ROWS)))
-            if tabs:
-                rows = [[text.translate(_TSV_ESCAPES) for text in texts] for texts in rows]
-            if terminal:
-                rows = [[visible(text) for text in texts] for texts in rows]
-            parts.append(written(rows))
-        return "".join(parts).encode()
-
-    return Renderer(render, written([list(FIELDS)]).encode())
+    texts: Spans
+    encodings: NDArray[Any]
 
 
-def _flat_rows(tp: TopicPartition, columns: RecordColumns) -> list[list[str]]:
-    rows = []
-    for index, record in enumerate(columns):
-        key, key_encoding = text_and_encoding(record.key)
-        value, value_encoding = text_and_encoding(record.value)
-        kind = columns.timestamp_type(index)
-        headers = json.dumps(header_objects(columns, index), ensure_ascii=False) if record.headers else ""
-        times = (
-            [str(record.timestamp_ms), format_timestamp(record.timestamp_ms), kind] if kind != "none" else ["", "", ""]
-        )
-        row = [tp.topic, str(tp.partition), str(record.offset), *times]
-        rows.append([*row, key or "", key_encoding, value or "", value_encoding, headers])
-    return rows
+class Separated(NamedTuple):
+    """A format of rows with separated cells. `quotes`: cells with special characters are in quotes (RFC 4180)."""
+
+    separator: bytes
+    escapes: Mapping[int, bytes]
+    quotes: bool
+    terminal: bool
+
+    def cell(self, data: Spans) -> EscapedCell:
+        """Return the columns of one cell per row; texts that are not UTF-8 become base64."""
+        texts = escaped_texts(data, self.escapes)
+        shown = texts.texts
+        has_quotes = shown.lengths > data.lengths
+        if self.terminal:
+            shown = Spans.of_texts([visible_bytes(text) for text in shown.texts()])
+        columns = [shown, *texts.columns[1:]]
+        if not self.quotes:
+            return EscapedCell(columns, texts.is_base64)
+        quote = choice([b"", b'"'], (has_quotes | _has_separators(shown, ~has_quotes)).astype(np.int8))
+        return EscapedCell([quote, *columns, quote], texts.is_base64)
+
+    def literal(self, text: str) -> Sequence[TextColumn]:
+        """Return the columns of a cell that has the same text in all rows."""
+        joined = join_columns(self.cell(Spans.of_texts([text.encode()])).columns, 1)
+        return [Literal(joined.tobytes())]
+
+    def rows(self, cells: Sequence[Sequence[TextColumn]], count: int) -> memoryview:
+        """Return the rows of cells as lines."""
+        columns: list[TextColumn] = []
+        for cell in cells:
+            columns += [*cell, Literal(self.separator)]
+        return join_columns([*columns[:-1], Literal(b"\n")], count).data
 
 
-def _csv(rows: list[list[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+class EscapedCell(NamedTuple):
+    """The columns of a cell, and the mask of rows whose text is base64."""
+
+    columns: Sequence[TextColumn]
+    is_base64: NDArray[np.bool_]
 
 
-def _tsv(rows: list[list[str]]) -> str:
-    return "".join("\t".join(row) + "\n" for row in rows)
+_CSV_ESCAPES = {ord('"'): b'""'}
+_TSV_ESCAPES = {ord("\\"): b"\\\\", ord("\t"): b"\\t", ord("\n"): b"\\n", ord("\r"): b"\\r"}
 
 
-def table_renderer(highlights: Highlights = NO_HIGHLIGHTS) -> Renderer:
+def _has_separators(texts: Spans, asked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which of the rows `asked` for contain a comma or a line break, and so need quotes in csv."""
+    mask: NDArray[np.bool_] = np.zeros(len(asked), np.bool_)
+    if asked.any():
+        joined = joined_spans([texts.where(asked)], len(asked))
+        data = joined.source
+        places = np.flatnonzero((data == ord(",")) | (data == ord("\n")) | (data == ord("\r")))
+        mask[np.searchsorted(joined.starts + joined.lengths, places, side="right")] = True
+    return mask
+
+
+def separated_renderer(
+    *, tabs: bool, terminal: bool = False, fields: Sequence[str] = FIELDS, cells_of: CellsOf | None = None
+) -> Renderer:
+    """Return the renderer of `--output csv` (RFC 4180, plain newlines) or tsv (`\\t`, `\\n`, `\\r`, `\\\\` escaped).
+
+    `fields` are the names in the first line, and `cells_of` returns the cells of some records under them.
+    """
+    make_cells = cells_of or flat_cells
+    form = Separated(b"\t", _TSV_ESCAPES, False, terminal) if tabs else Separated(b",", _CSV_ESCAPES, True, terminal)
+
+    def render(tp: TopicPartition, columns: RecordColumns) -> Output:
+        return form.rows(make_cells(form, tp, columns), len(columns))
+
+    return Renderer(in_parts(render), bytes(form.rows([form.literal(name) for name in fields], 1)))
+
+
+def flat_cells(
+    form: Separated, tp: TopicPartition, columns: RecordColumns, sides: Mapping[str, Side] | None = None
+) -> list[Sequence[TextColumn]]:
+    """Return the cells of each record for csv and tsv, in the order of `FIELDS`.
+
+    `sides` has the keys or values to print instead of the records' own bytes.
+    """
+    given = sides or {}
+    return [
+        form.literal(tp.topic),
+        [partition_column(tp, columns)],
+        [decimal_column(columns.offsets)],
+        *_time_cells(columns),
+        *_side_cells(form, given.get("key") or _side("key", columns)),
+        *_side_cells(form, given.get("value") or _side("value", columns)),
+        _headers_cell(form, columns),
+    ]
+
+
+def _time_cells(columns: RecordColumns) -> Sequence[Sequence[TextColumn]]:
+    """Return the cells of the timestamp, its time, and its type; empty for records without one."""
+    has_time = columns.timestamp_types >= 0
+    timestamps = decimal_column(columns.timestamps_ms).where(has_time)
+    times = time_column(columns.timestamps_ms).where(has_time)
+    return [timestamps], [times], [choice([b"", b"create", b"append"], columns.timestamp_types + 1)]
+
+
+def _side(side: str, columns: RecordColumns) -> Side:
+    texts, is_null = payload_spans(side, columns)
+    return Side(texts, np.where(is_null, NULL, UTF_8))
+
+
+def _side_cells(form: Separated, side: Side) -> Sequence[Sequence[TextColumn]]:
+    cell = form.cell(side.texts)
+    return cell.columns, [choice(ENCODINGS, np.where(cell.is_base64, BASE64, side.encodings))]
+
+
+def _headers_cell(form: Separated, columns: RecordColumns) -> Sequence[TextColumn]:
+    """Return the JSON of each record's headers; empty for a record without headers."""
+    has_headers = columns.header_counts > 0
+    if not has_headers.any():
+        return [Literal(b"")]
+    opened, closed = (choice([b"", bracket], has_headers.astype(np.int8)) for bracket in (b"[", b"]"))
+    return form.cell(joined_spans([opened, json_headers(columns), closed], len(columns))).columns
+
+
+def table_renderer(
+    highlights: Highlights = NO_HIGHLIGHTS, *, headings: Sequence[str] = HEADINGS, rows_of: RowsOf | None = None
+) -> Renderer:
     """Return the renderer of `--output table`: columns have the width of the first batch, and widen for wider rows.
 
-    Control characters are always escaped: a line break would break the table.
+    Control characters are always escaped: a line break would break the table. `rows_of` returns the texts of some
+    records under `headings`.
     """
-    widths = [len(heading) for heading in HEADINGS]
+    make_rows = rows_of or shown_rows
+    highlighted = [(headings.index(name.upper()), it) for name, it in highlights.items() if name.upper() in headings]
+    widths = [display_width(heading) for heading in headings]
     started = False
 
     def render(tp: TopicPartition, columns: RecordColumns) -> bytes:
         nonlocal started
         lines = []
         for start in range(0, len(columns), _ROWS):
-            rows = _shown_rows(tp, columns.take(slice(start, start + _ROWS)))
+            rows = make_rows(tp, columns.take(slice(start, start + _ROWS)))
             for row in rows:
                 widths[:] = map(max, widths, map(display_width, row))
-            lines += [] if started else [_line(list(HEADINGS), widths, NO_HIGHLIGHTS)]
-            lines += [_line(row, widths, highlights) for row in rows]
+            lines += [] if started else [_line(list(headings), widths, ())]
+            lines += [_line(row, widths, highlighted) for row in rows]
             started = True
         return "".join(lines).encode()
 
     def end(coverage: object) -> bytes:
-        return b"" if started else "  ".join(HEADINGS).encode() + b"\n"
+        return b"" if started else "  ".join(headings).encode() + b"\n"
 
     return Renderer(render, end=end)
 
 
-def _line(row: list[str], widths: list[int], highlights: Highlights) -> str:
+def _line(row: list[str], widths: list[int], highlighted: Sequence[tuple[int, re.Pattern[bytes]]]) -> str:
     spaces = [" " * (width - display_width(text)) for text, width in zip(row, widths, strict=True)]
-    for name, pattern in highlights.items():
-        column = HEADINGS.index(name.upper())
+    for column, pattern in highlighted:
         row[column] = highlighted_bytes(row[column].encode(), pattern).decode()
     return "  ".join(map(str.__add__, row, spaces)).rstrip() + "\n"
 
 
-def _shown_rows(tp: TopicPartition, columns: RecordColumns) -> list[list[str]]:
+def shown_rows(tp: TopicPartition, columns: RecordColumns) -> list[list[str]]:
+    """Return the texts of each record for a table, in the order of `HEADINGS`."""
     rows = []
-    for record in columns:
+    for partition, record in zip(columns.partition_numbers(tp.partition), columns, strict=True):
         headers = ",".join(f"{visible(name)}={_shown(value)}" for name, value in record.headers) or "-"
         time = format_timestamp(record.timestamp_ms) or "-"
         offset = str(record.offset)
-        rows.append([tp.topic, str(tp.partition), offset, time, _shown(record.key), _shown(record.value), headers])
+        rows.append([tp.topic, str(partition), offset, time, _shown(record.key), _shown(record.value), headers])
     return rows
 
 

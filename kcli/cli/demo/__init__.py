@@ -1,7 +1,8 @@
 """The `kcli demo` command: an embedded broker, example data, and the main commands run on them.
 
-`demo` is the command page with the list of steps, `own_broker` runs the broker as a child process, and `fill` writes
-the orders and commits offsets for two groups.
+`demo` is the command page with the list of steps, `cluster_demo` the one with a cluster, `steps` runs a step,
+`own_broker` runs the broker or the cluster as child processes, and `fill` writes the orders and commits offsets for two
+groups.
 
 **Non-obvious**
 

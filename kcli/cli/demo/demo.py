@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli import exit_status
+from kcli.cli.demo.steps import Step, run_step
 from kcli.cli.environment import Environment
 from kcli.cli.parser import Option
+from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.cli.demo.own_broker import OwnBroker
@@ -18,12 +20,27 @@ def run(
     secure: Annotated[
         bool, Option("--secure", help="Use TLS and a password (SASL_SSL with SCRAM), and show the client's properties.")
     ] = False,
+    nodes: Annotated[
+        int | None,
+        Option(
+            "--nodes", metavar="N", min=2, max=9, help="Run a cluster of N brokers, and kill the leader of a partition."
+        ),
+    ] = None,
 ) -> int:
     """Start a broker, fill it with a shop's orders, and run the main commands on them.
 
     No Kafka is needed: the broker is kcli's own, on a free port. At the end it is stopped and its data is deleted,
     unless --keep is given. The demo takes a few seconds.
+
+    With --nodes it starts a cluster instead, kills the process of a leader, and shows that another replica leads, that
+    no acknowledged record is lost, and how the killed node returns.
     """
+    if nodes is not None and secure:
+        raise ConfigError("--nodes and --secure cannot be combined; choose one")
+    if nodes is not None:
+        from kcli.cli.demo.cluster_demo import run_cluster_demo
+
+        return run_cluster_demo(env, nodes, keep=keep)
     from kcli.cli.demo.fill import TOPIC, fill
     from kcli.cli.demo.own_broker import own_broker
 
@@ -40,9 +57,7 @@ def run(
         out.write(f"\n$ export {variable}={value}\n")
         failed = 0
         for step in tour(TOPIC):
-            out.write(f"\n# {step.comment}\n$ {step.shown}\n")
-            out.flush()
-            status = _kcli(env, {variable: value}, step.words, step.input)
+            status = run_step(env, {variable: value}, step)
             if status == exit_status.INTERRUPTED:
                 return status
             failed += status != exit_status.DONE
@@ -62,36 +77,6 @@ def _connection(broker: OwnBroker) -> tuple[str, str]:
     if broker.client_file is None:
         return "KCLI_BOOTSTRAP_SERVER", broker.address
     return "KCLI_COMMAND_CONFIG", str(broker.client_file)
-
-
-def _kcli(env: Environment, variables: dict[str, str], words: tuple[str, ...], piped: str | None) -> int:
-    """Run one kcli command with all its output on standard output; return its exit status."""
-    from io import BytesIO, TextIOWrapper
-
-    from kcli.cli.app import run as run_kcli
-
-    stdin = TextIOWrapper(BytesIO(b"" if piped is None else f"{piped}\n".encode()), "utf-8")
-    environ = {name: value for name, value in env.environ.items() if not name.startswith("KCLI_")}
-    environ |= variables
-    inner = Environment(stdin, env.stdout, env.stdout, environ, env.clock)
-    status = run_kcli(words, inner)
-    return exit_status.INTERRUPTED if inner.interrupted else status
-
-
-class Step(NamedTuple):
-    """A command of the demo: `words` follow `kcli`; `input` is piped into it by an `echo` that is printed."""
-
-    comment: str
-    words: tuple[str, ...]
-    input: str | None = None
-
-    @property
-    def shown(self) -> str:
-        """The command line as a user would type it."""
-        import shlex
-
-        command = shlex.join(("kcli", *self.words))
-        return command if self.input is None else f"echo {shlex.quote(self.input)} | {command}"
 
 
 def tour(topic: str) -> list[Step]:

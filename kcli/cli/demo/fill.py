@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kcli.errors import BrokerError
-from kcli.protocol.records.record import NewRecord
+from kcli.protocol.records.record import NewRecord, NewRecords
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -26,8 +26,10 @@ _SEED = 7
 _TIMEOUT_MS = 10_000
 
 
-def fill(properties: dict[str, str], clock: Clock) -> list[str]:
+def fill(properties: dict[str, str], clock: Clock, replicas: int = 1) -> list[str]:
     """Fill the broker of these client properties; return one sentence per topic and group.
+
+    With more than one of the `replicas`, one may be lost without an effect on writes.
 
     `KcliError` if the broker refuses.
     """
@@ -36,7 +38,7 @@ def fill(properties: dict[str, str], clock: Clock) -> list[str]:
 
     with closing(connect(ClientConfig.from_properties(properties), clock)) as client:
         deadline_ms = clock.now_ms() + _TIMEOUT_MS
-        ends = _write_orders(properties, client, clock, deadline_ms)
+        ends = _write_orders(properties, client, clock, replicas, deadline_ms)
         sentences = [f"Topic {TOPIC}: {sum(ends.values())} events of the last two hours in {PARTITIONS} partitions."]
         for group, share in GROUPS.items():
             lag = _commit(client, group, ends, share, deadline_ms)
@@ -45,7 +47,7 @@ def fill(properties: dict[str, str], clock: Clock) -> list[str]:
 
 
 def _write_orders(
-    properties: dict[str, str], client: ConsumerNetworkClient, clock: Clock, deadline_ms: float
+    properties: dict[str, str], client: ConsumerNetworkClient, clock: Clock, replicas: int, deadline_ms: float
 ) -> dict[TopicPartition, int]:
     """Create the topic and write the orders; return the end offset of each partition."""
     from kcli.admin.topics import NewTopic, create_topics
@@ -53,7 +55,8 @@ def _write_orders(
     from kcli.producer.batches import Outcome
     from kcli.producer.producer import Producer
 
-    created = create_topics(client, [NewTopic(TOPIC, PARTITIONS, 1, {})], deadline_ms)
+    configs = {"min.insync.replicas": str(replicas - 1)} if replicas > 2 else {}
+    created = create_topics(client, [NewTopic(TOPIC, PARTITIONS, replicas, configs)], deadline_ms)
     for error in created.errors.values():
         raise error
     ends = {TopicPartition(TOPIC, number): 0 for number in range(PARTITIONS)}
@@ -64,7 +67,7 @@ def _write_orders(
         ends[outcome.tp] = max(ends[outcome.tp], outcome.base_offset + outcome.record_count)
 
     producer = Producer(ProducerConfig.from_properties(properties), client)
-    producer.send_many(TOPIC, list(orders(RECORDS, clock.wall_ms(), random.Random(_SEED))), on_outcome)
+    producer.send_many(TOPIC, NewRecords.of(orders(RECORDS, clock.wall_ms(), random.Random(_SEED))), on_outcome)
     producer.flush(deadline_ms)
     return ends
 

@@ -1,7 +1,8 @@
-"""A broker in a process of its own, for the duration of a block or longer, and the configuration of its clients."""
+"""A broker or a cluster in processes of its own, during a block or longer, and the configuration of its clients."""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -13,14 +14,20 @@ from typing import Any, NamedTuple
 
 from kcli.errors import KcliError
 
+_RUN = (sys.executable, "-m", "kcli", "broker", "run")
 COMMAND = (
-    *(sys.executable, "-m", "kcli", "broker", "run", "--ephemeral"),
+    *(*_RUN, "--ephemeral"),
     *("-c", "group.initial.rebalance.delay.ms=0"),  # a group's first member does not wait for more members
+)
+# A dead node is noticed after 2 seconds, not after 9 as by default, and few partitions are shown.
+_CLUSTER = (
+    *("-c", "broker.session.timeout.ms=2000", "-c", "broker.heartbeat.interval.ms=200"),
+    *("-c", "offsets.topic.num.partitions=3"),
 )
 #: The user of a secured broker.
 USER = "demo"
 CLIENT_FILE, KCAT_FILE = "client.properties", "kcat.properties"
-_STOP_WAIT_S = 10
+_STOP_WAIT_S = 25
 
 
 class OwnBroker(NamedTuple):
@@ -41,6 +48,46 @@ class OwnBroker(NamedTuple):
         return self.files and self.files / KCAT_FILE
 
 
+class OwnCluster:
+    """A running cluster: the process that supervises it, the processes of the nodes by id, and their directory."""
+
+    def __init__(self, undo: ExitStack, nodes: int) -> None:
+        self._undo = undo
+        self._process = _spawn(undo, *COMMAND, "--nodes", str(nodes), "--port", "0", *_CLUSTER)
+        self.pid = self._process.pid
+        self.address = _address(self._process)
+        self.pids = {number: int(self._line(rf"node {number} \(process (\d+)\)")) for number in range(1, nodes + 1)}
+        self._directory = self._line("data directory: (.*)")
+        self.restarted: list[int] = []
+
+    def _line(self, pattern: str) -> str:
+        """Return the group of the next line on the supervisor's stderr that matches. KcliError if it ends before."""
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            if match := re.search(pattern, line):
+                return match[1]
+        raise KcliError("the cluster has ended")
+
+    def kill(self, node: int) -> str:
+        """Kill the process of a node with SIGKILL; return the line that the supervisor prints then."""
+        os.kill(self.pids[node], signal.SIGKILL)
+        return self._line("kcli: (node .*)")
+
+    def start(self, node: int) -> None:
+        """Start a killed node in a process of its own; it serves clients when this returns."""
+        process = _spawn(self._undo, *_RUN, "--node", str(node), "--data-dir", self._directory)
+        _address(process)
+        self.pids[node] = process.pid
+        self.restarted.append(process.pid)
+
+
+@contextmanager
+def own_cluster(nodes: int, *, keep: bool) -> Iterator[OwnCluster]:
+    """Start a cluster of so many nodes and yield it, as `own_broker` does with a broker."""
+    with _until_the_end(keep=keep) as undo:
+        yield OwnCluster(undo, nodes)
+
+
 @contextmanager
 def own_broker(*, keep: bool, secure: bool = False) -> Iterator[OwnBroker]:
     """Start a broker and yield it. It ends with the block, and also when this process is terminated.
@@ -48,11 +95,18 @@ def own_broker(*, keep: bool, secure: bool = False) -> Iterator[OwnBroker]:
     With `keep` it continues after a block that ends normally, and its files remain. `secure`: with TLS and SCRAM.
     `KcliError` if it does not start.
     """
+    with _until_the_end(keep=keep) as undo:
+        yield _start_secured(undo) if secure else _start(undo)
+
+
+@contextmanager
+def _until_the_end(*, keep: bool) -> Iterator[ExitStack]:
+    """Undo what the block has started, unless it is to be kept and the block ends normally."""
     handlers = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
     leave = False
     undo = ExitStack()
     try:
-        yield _start_secured(undo) if secure else _start(undo)
+        yield undo
         leave = keep
     finally:
         for number, handler in handlers.items():
@@ -101,8 +155,13 @@ def _write(path: Path, text: str) -> None:
 
 def _run(undo: ExitStack, *options: str) -> tuple[int, str]:
     """Run a broker; return its process id and address. `undo` stops it."""
+    process = _spawn(undo, *COMMAND, *options)
+    return process.pid, _address(process)
+
+
+def _spawn(undo: ExitStack, *command: str) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        (*COMMAND, *options),
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,  # read only if it does not start; it prints little and tolerates a closed pipe
@@ -110,7 +169,7 @@ def _run(undo: ExitStack, *options: str) -> tuple[int, str]:
         start_new_session=True,  # Ctrl-C must reach the demo only, which then stops the broker
     )
     undo.callback(_stop, process)
-    return process.pid, _address(process)
+    return process
 
 
 def _address(process: subprocess.Popen[str]) -> str:

@@ -1,11 +1,12 @@
-"""Write `man/` and `completions/` below a folder, by default the current one."""
+"""Write `man/`, `completions/` and the table of completion below a folder, by default the current one."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from kcli.cli.docs import completions, configuration, man
+from kcli.cli.completion.scripts import FILES, SCRIPTS
+from kcli.cli.docs import completion_table, configuration, man, spark_page
 from kcli.cli.docs.tree import read_tree
 
 
@@ -23,12 +24,12 @@ def generated() -> dict[str, str]:
     """Return the text of every generated file by its path in the repository."""
     commands = read_tree()
     files = {
-        "completions/kcli.bash": completions.bash_completion(commands),
-        "completions/_kcli": completions.zsh_completion(commands),
-        "completions/kcli.fish": completions.fish_completion(commands),
-        "man/kcli.1": man.overview(commands),
+        "kcli/cli/completion/command_table.json": completion_table.table(commands),
+        "man/kcli.1": man.overview(),
         "man/kcli-configuration.7": configuration.page(),
+        "man/kcli-spark.7": spark_page.page(),
     }
+    files |= {f"completions/{FILES[shell]}": script for shell, script in SCRIPTS.items()}
     files |= {f"man/{man.name(command)}.1": man.page(command) for command in commands}
     return files
 

@@ -8,6 +8,7 @@ from kcli.cli.docs.man import bold, escaped, head, items, paragraphs
 from kcli.client import librdkafka
 from kcli.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kcli.client.login import JAVA_CLASSES, LoginSettings
+from kcli.security.registry_settings import RegistrySettings
 from kcli.settings import Setting, format_value
 
 _SECTIONS = {
@@ -34,7 +35,7 @@ A property has several sources. From strongest to weakest:
 -X KEY=VALUE, --property KEY=VALUE
 the option of a command, such as --bootstrap-server, --timeout, --group
 the environment: KCLI_PROPERTY (KEY=VALUE, one per line),
-  KCLI_BOOTSTRAP_SERVER, KCLI_TIMEOUT
+  KCLI_BOOTSTRAP_SERVER, KCLI_SCHEMA_REGISTRY, KCLI_TIMEOUT
 the profile: -P, else KCLI_PROFILE, else the current profile
 the file: --command-config, else KCLI_COMMAND_CONFIG, else that of the profile
 the default; for commands, bootstrap.servers=localhost:9092 and
@@ -98,6 +99,7 @@ def page() -> str:
     for title, cls in (("CONSUMERS", ConsumerConfig), ("PRODUCERS", ProducerConfig)):
         own = (value for name, value in cls.SETTINGS.items() if name not in login and value is not client.get(name))
         lines += [f".SH {title}", *_properties(own)]
+    lines += [".SH SCHEMA REGISTRY", *paragraphs(_REGISTRY), *_properties(RegistrySettings.SETTINGS.values())]
     lines += [".SH JAVA CLASSES", *paragraphs(_CLASSES), *items(_classes())]
     lines += [".SH WITHOUT EFFECT", *items(_reasons({**ConsumerConfig.NO_EFFECT, **ProducerConfig.NO_EFFECT}))]
     tuning = ", ".join(sorted(librdkafka.TUNING))
@@ -107,6 +109,11 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
+_REGISTRY = """\
+The names are those of Confluent's clients; those of the credentials may have the prefix schema.registry. as well. TLS
+has the properties schema.registry.ssl.*, as ssl.* above; if none of them is given, ssl.* applies to the registry, too.
+Schemas that were fetched by their id are kept for a week in $XDG_CACHE_HOME/kcli/schemas, by default under ~/.cache;
+those of a registry on this machine are not."""
 _CLASSES = "kcli does the work of these Java classes itself; others are refused."
 
 

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
-# A metavar that lists the possible values: table|json|jsonl.
-_CHOICES = re.compile(r"[a-z][\w-]*(\|[a-z][\w-]*)+")
+from kcli.cli.app import report
+from kcli.cli.command_table import COMMANDS
+from kcli.cli.environment import Environment
+from kcli.cli.parser import build_tree
 
 
 class OptionDoc(NamedTuple):
     """An option:
 
-    `names` as typed, `value` the placeholder of its value (None: a flag), `choices` its possible values.
+    `names` as typed, the longest first, and `value` the placeholder of its value (None: a flag).
     """
 
     names: tuple[str, ...]
     value: str | None
     help: str
     repeatable: bool
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        found = self.value is not None and _CHOICES.fullmatch(self.value)
-        return tuple(found.string.split("|")) if found else ()
-
-    @property
-    def is_profile(self) -> bool:
-        return self.value == "PROFILE"
-
-    @property
-    def is_file(self) -> bool:
-        return self.value in ("FILE", "DIR", "PATH")
 
 
 class CommandDoc(NamedTuple):
@@ -46,36 +34,19 @@ class CommandDoc(NamedTuple):
 
 def read_tree() -> list[CommandDoc]:
     """Return every command, in the order of the command table."""
-    from kcli.cli.app import report
-    from kcli.cli.command_table import COMMANDS
-    from kcli.cli.environment import Environment
-    from kcli.cli.parser import build_tree
-
     root: Any = build_tree(Environment.of_process(), report, whole=True)
-    commands = []
-    for words, summary in COMMANDS.items():
-        command = root
-        for word in words:
-            command = command.commands[word]
-        commands.append(_command(words, summary, command))
-    return commands
+    return [_command(words, root) for words in COMMANDS]
 
 
-def groups() -> dict[str, str]:
-    """Return the first words that need a second one, with their help lines."""
-    from kcli.cli.command_table import GROUPS
-
-    return dict(GROUPS)
+def read_command(words: tuple[str, ...], env: Environment) -> CommandDoc:
+    """Return one command; no other command is imported."""
+    return _command(words, build_tree(env, report, words))
 
 
-def short_forms() -> dict[str, str]:
-    """Return the groups whose second word may be omitted, with that word."""
-    from kcli.cli.command_table import SHORT_FOR
-
-    return dict(SHORT_FOR)
-
-
-def _command(words: tuple[str, ...], summary: str, command: Any) -> CommandDoc:
+def _command(words: tuple[str, ...], root: Any) -> CommandDoc:
+    command = root
+    for word in words:
+        command = command.commands[word]
     arguments, options = [], []
     for parameter in command.params:
         if parameter.param_type_name == "argument":
@@ -83,7 +54,7 @@ def _command(words: tuple[str, ...], summary: str, command: Any) -> CommandDoc:
         elif not parameter.hidden:
             options.append(_option(parameter))
     options.append(OptionDoc(("--help", "-h"), None, "Show the help and exit.", repeatable=False))
-    return CommandDoc(words, summary, command.help or "", tuple(arguments), tuple(options))
+    return CommandDoc(words, COMMANDS[words], command.help or "", tuple(arguments), tuple(options))
 
 
 def _option(parameter: Any) -> OptionDoc:

@@ -1,10 +1,12 @@
-"""The `kcli group` family: list, describe, lag, watch, explain, wait, delete and remove-members.
+"""The `kcli group` family: list, describe, lag, metrics, watch, explain, wait, delete and remove-members.
 
 Each command parses its options, calls `kcli.admin.groups` or `kcli.admin.explain`, and prints. `selection` has the
 options that select groups and the survey of the selected ones, `rows` the items and rows of their reports.
-`watch_views` has the two displays of `watch`. `delete` and `remove-members` follow the contract of `kcli.cli.mutation`.
+`watch_views` has the two displays of `watch`; `openmetrics` makes text of metrics for `lag` and `metrics`. `delete` and
+`remove-members` follow the contract of `kcli.cli.mutation`.
 
-No threads. `watch` reads single keys from the terminal between two samples.
+No threads, except that prometheus_client serves the page of `metrics` from its own. `watch` reads single keys from the
+terminal between two samples.
 
 **Non-obvious**
 

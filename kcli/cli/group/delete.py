@@ -41,7 +41,8 @@ def run(
     from kcli.admin.groups.listing import select_groups
     from kcli.admin.groups.removal import plan_group_deletion
     from kcli.admin.offsets.apply import apply_group_deletion
-    from kcli.admin.offsets.snapshots import SnapshotStore, default_folder
+    from kcli.admin.offsets.snapshots import SnapshotStore
+    from kcli.admin.state_files import default_folder
     from kcli.cli.group.selection import check_selection
     from kcli.cli.mutation import with_undo_hint
 

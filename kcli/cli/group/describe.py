@@ -243,10 +243,11 @@ def _time_lag_notes(partitions: Iterable[PartitionLag], *, verbose: bool) -> Ite
     from kcli.admin.groups.lag import CREATE_TIME
 
     counts: Counter[tuple[bool, str]] = Counter()
-    for p in partitions:
-        notes = [note for note in (p.time_lag_note or "").split("; ") if note and (verbose or note != CREATE_TIME)]
-        if notes:
-            counts[p.time_lag_ms is None, "; ".join(notes)] += 1
+    noted = Counter((p.time_lag_ms is None, p.time_lag_note) for p in partitions if p.time_lag_note)
+    for (unknown, note), count in noted.items():
+        shown = [part for part in note.split("; ") if verbose or part != CREATE_TIME]
+        if shown:
+            counts[unknown, "; ".join(shown)] += count
     explanations = _explanations() if counts else {}
     for (unknown, note), count in sorted(counts.items()):
         reasons = "; ".join(explanations.get(part, part) for part in note.split("; "))

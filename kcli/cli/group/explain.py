@@ -21,9 +21,6 @@ KIND = "group.explain"
 COLUMNS = ["group", "severity", "finding", "subject", "evidence", "advice"]
 # A little more than auto.commit.interval.ms, so that a consumer that keeps up commits between the observations.
 INTERVAL_S = 6.0
-_COLOURS = {"problem": "\033[1;31m", "warning": "\033[1;33m", "note": "\033[1m"}
-_PLAIN = "\033[0m"
-_WIDEST = 110
 
 
 def run(
@@ -98,6 +95,7 @@ def _show(
     findings: dict[str, list[Finding]],
 ) -> None:
     from kcli.cli.group.rows import failed_group
+    from kcli.cli.output.finding_pages import finding_item
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
 
@@ -108,16 +106,10 @@ def _show(
             items.append(failed)
             rows.append(failed)
             continue
-        of_group = [_finding_item(finding) for finding in findings[name]]
+        of_group = [finding_item(finding) for finding in findings[name]]
         items.append({**_group_item(observed.values[name]), "findings": of_group})
         rows += [{"group": name, **finding} for finding in of_group]
     print_report(env, Report(KIND, COLUMNS, items, rows), common.output)
-
-
-def _finding_item(finding: Finding) -> Item:
-    item: Item = finding._asdict()
-    item["finding"] = item.pop("kind")
-    return item
 
 
 def _group_item(seen: Observations) -> Item:
@@ -130,52 +122,30 @@ def _group_item(seen: Observations) -> Item:
 def _print_pages(
     env: Environment, names: list[str], observed: Results[str, Observations], findings: dict[str, list[Finding]]
 ) -> None:
+    from kcli.cli.output.finding_pages import page
+
     for name in names:
         if name in observed.values:
-            env.stdout.write(page(env, observed.values[name], findings[name]))
+            env.stdout.write(page(env, heading(observed.values[name]), findings[name]))
         else:
             env.report(f"kcli: {observed.errors[name]}")
 
 
-def page(env: Environment, seen: Observations, findings: list[Finding]) -> str:
-    """Return a line on the group, then a paragraph for each finding.
-
-    Text is wrapped on a terminal only, and names are escaped there so that they cannot control the terminal.
-    """
+def heading(seen: Observations) -> str:
+    """Return a line on the group and its observations."""
     from kcli.admin.groups.lag import total_lag
-    from kcli.cli.output.escapes import visible
     from kcli.text import format_count, format_duration
 
-    escape = visible if env.stdout_is_terminal else str
     group = seen.group
     totals = total_lag(seen.partitions)
-    lines = [
-        f"{escape(group.group)}: {group.type} group, {group.state}, {format_count(len(group.members), 'member')}, "
+    return (
+        f"{group.group}: {group.type} group, {group.state}, {format_count(len(group.members), 'member')}, "
         f"{format_count(totals.partitions, 'partition')}, lag {_lag(totals)}; "
         f"two observations, {format_duration(seen.elapsed_ms)} apart"
-    ]
-    if not findings:
-        lines.append("  no findings")
-    for finding in findings:
-        lines += ["", f"{_severity(env, finding)} {finding.kind}: {escape(finding.subject)}"]
-        lines += _paragraph(env, escape(finding.evidence), "  ") + _paragraph(env, escape(finding.advice), "  -> ")
-    return "".join(f"{line}\n" for line in lines)
+    )
 
 
 def _lag(totals: LagTotals) -> str:
     if totals.unknown and totals.unknown == totals.partitions:
         return "unknown"
     return f"{totals.lag:,}" + (f", unknown in {totals.unknown}" if totals.unknown else "")
-
-
-def _severity(env: Environment, finding: Finding) -> str:
-    severity = finding.severity.upper()
-    return f"{_COLOURS[finding.severity]}{severity}{_PLAIN}" if env.colour else severity
-
-
-def _paragraph(env: Environment, text: str, mark: str) -> list[str]:
-    if not env.stdout_is_terminal:
-        return [mark + text]
-    from textwrap import wrap
-
-    return wrap(text, min(env.width, _WIDEST), initial_indent=mark, subsequent_indent=" " * len(mark))

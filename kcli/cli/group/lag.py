@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import AllGroups, GroupNames, IsolationLevel, Match, NoTimeLag, Wide
-from kcli.cli.options import Common, naming
+from kcli.cli.group.openmetrics import (
+    ClusterName,
+    MetricNames,
+    add_survey,
+    metrics_maker,
+    openmetrics_text,
+    report_failures,
+    without_metrics,
+)
+from kcli.cli.group.selection import (
+    AllGroups,
+    GroupNames,
+    IsolationLevel,
+    Match,
+    NoTimeLag,
+    Wide,
+    status_of_survey,
+)
+from kcli.cli.options import OUTPUTS as COMMON_OUTPUTS
+from kcli.cli.options import Common, check_choice, naming
 from kcli.cli.parser import Option
 from kcli.errors import ConfigError
 
@@ -21,6 +40,8 @@ if TYPE_CHECKING:
     from kcli.conditions import Condition
     from kcli.errors import KcliError
 
+OPENMETRICS = "openmetrics"
+OUTPUTS = (*COMMON_OUTPUTS, OPENMETRICS)
 SUMS = ["partitions", "lag", "max_lag"]
 OPTIONAL = ["time_lag", "state", "max_lag", "members", "unknown", "partitions", "type"]  # the most important first
 
@@ -39,6 +60,12 @@ def run(
     isolation_level: IsolationLevel = None,
     no_time_lag: NoTimeLag = False,
     wide: Wide = False,
+    metric_names: MetricNames = None,
+    cluster_name: ClusterName = None,
+    output: Annotated[
+        str | None,
+        Option("--output", "-O", metavar="|".join(OUTPUTS), help="Set the output format. [KCLI_OUTPUT; table]"),
+    ] = None,
 ) -> int:
     """Show the lag of each group: one line per group, for scripts and alarms.
 
@@ -49,6 +76,10 @@ def run(
     A condition compares the columns (lag, max-lag, time-lag or age, partitions, unknown, members, state, type; in any
     case, with - or _), and uncommitted (the number of partitions with records and without a committed offset), with
     > >= < <= = !=, and, or, not, parentheses. If the result is unknown for a group, the status is 1.
+
+    --output openmetrics prints metrics for Prometheus, with the names that `kcli group metrics` lists. For the textfile
+    collector of node_exporter, write them to another file and rename it, because the collector may read at any moment.
+    If no broker answers, the metrics are kcli_up 0, and the status is 5.
     """
     from kcli.admin.groups.group_conditions import needs_records, parse_group_condition
     from kcli.cli.group.selection import check_selection, survey_selected, without_collections
@@ -58,9 +89,25 @@ def run(
         condition = None if fail_if is None else parse_group_condition(fail_if)
     if no_time_lag and needs_records(condition):
         raise ConfigError("--fail-if with time-lag or age cannot be combined with --no-time-lag")
+    if output is not None:
+        check_choice("--output", output, OUTPUTS)
+    as_metrics = output == OPENMETRICS
+    if not as_metrics and (metric_names or cluster_name):
+        raise ConfigError("--metric-names and --cluster-name require --output openmetrics")
+    if as_metrics and by_topic:
+        raise ConfigError("--by-topic cannot be combined with --output openmetrics, which has the topics already")
+    make = metrics_maker(common, metric_names, cluster_name) if as_metrics else None
     with without_collections():
-        selected, surveys = survey_selected(common, group or (), found, isolation_level, time_lag=not no_time_lag)
-        status = _show(env, common, selected, surveys, by_topic=by_topic, wide=wide)
+        with without_metrics(env, make) if make is not None else nullcontext():
+            selected, surveys = survey_selected(common, group or (), found, isolation_level, time_lag=not no_time_lag)
+        if make is not None:
+            metrics = make()
+            add_survey(metrics, env.clock.wall_ms(), selected, surveys)
+            env.stdout.write(openmetrics_text(metrics))
+            report_failures(env, selected, surveys)
+            status = status_of_survey(selected, surveys)
+        else:
+            status = _show(env, output or common.output, selected, surveys, by_topic=by_topic, wide=wide)
     if condition is None:
         return status
     status, lines = judge(surveys.values.values(), condition, status)
@@ -89,7 +136,7 @@ def judge(surveys: Iterable[GroupSurvey], condition: Condition, status: int) -> 
 
 def _show(
     env: Environment,
-    common: Common,
+    output: str | None,
     selected: SelectedGroups,
     surveys: Results[str, GroupSurvey],
     *,
@@ -97,7 +144,6 @@ def _show(
     wide: bool,
 ) -> int:
     from kcli.cli.group.rows import failed_broker, failed_group
-    from kcli.cli.group.selection import status_of_survey
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
 
@@ -106,10 +152,10 @@ def _show(
         for name in selected.groups
     ]
     items += [failed_broker(node, error) for node, error in selected.failed_brokers.items()]
-    columns = _columns(by_topic=by_topic, for_programs=common.output in ("csv", "tsv"))
+    columns = _columns(by_topic=by_topic, for_programs=output in ("csv", "tsv"))
     optional = () if wide else OPTIONAL
     report = Report("group.lag", columns, items, lag_rows(items, by_topic=by_topic), optional=optional)
-    print_report(env, report, common.output)
+    print_report(env, report, output)
     return status_of_survey(selected, surveys)
 
 
@@ -123,10 +169,13 @@ def lag_item(survey: GroupSurvey) -> Item:
     from kcli.admin.groups.lag import rows_by_topic
     from kcli.cli.group.rows import group_item
 
+    sums = _sums(survey.partitions, survey.error)
+    topics = rows_by_topic(survey.partitions)
+    is_only = len(topics) == 1 and survey.error is None  # then the sums of the group are those of its topic
     return {
         **group_item(survey.group),
-        **_sums(survey.partitions, survey.error),
-        "topics": [{"topic": topic, **_sums(rows)} for topic, rows in rows_by_topic(survey.partitions).items()],
+        **sums,
+        "topics": [{"topic": topic, **(sums if is_only else _sums(rows))} for topic, rows in topics.items()],
     }
 
 

@@ -106,7 +106,8 @@ def _similar_groups(client: ConsumerNetworkClient, plan: Plan, deadline_ms: floa
 
 def _execute(env: Environment, common: Common, client: ConsumerNetworkClient, plan: Plan, deadline_ms: float) -> int:
     from kcli.admin.offsets.apply import apply_plan
-    from kcli.admin.offsets.snapshots import Snapshot, SnapshotError, SnapshotStore, default_folder
+    from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
+    from kcli.admin.state_files import SnapshotError, default_folder
     from kcli.errors import KcliError, Refused
 
     snapshots: list[Snapshot] = []

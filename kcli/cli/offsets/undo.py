@@ -42,8 +42,9 @@ def run(
     its id. A line on stderr names the change that is undone, its groups and its age: --last is the last change that was
     made on this machine.
     """
-    from kcli.admin.offsets.snapshots import SnapshotStore, default_folder
+    from kcli.admin.offsets.snapshots import SnapshotStore
     from kcli.admin.offsets.undo import plan_undo
+    from kcli.admin.state_files import default_folder
     from kcli.cli.group.selection import without_collections
     from kcli.cli.offsets.run_plan import run_plan
 

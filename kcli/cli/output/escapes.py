@@ -58,12 +58,14 @@ def highlighted_bytes(data: bytes, pattern: re.Pattern[bytes]) -> bytes:
     parts: list[bytes] = []
     done = 0
     for match in pattern.finditer(data):
+        if not match[0]:
+            continue
         start, end = match.span()
         while start > done and data[start] & 0xC0 == 0x80:
             start -= 1
         while end < len(data) and data[end] & 0xC0 == 0x80:
             end += 1
-        if match[0] and end > done:
+        if end > done:
             start = max(start, done)
             parts += visible_bytes(data[done:start]), b"\x1b[1;31m", visible_bytes(data[start:end]), b"\x1b[0m"
             done = end

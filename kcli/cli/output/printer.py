@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kcli.cli.output.report import cell, header
@@ -34,9 +35,14 @@ def print_report(env: Environment, report: Report, output: str | None, *, failur
 
         text, hidden = as_table(env, report)
     env.stdout.write(text)
-    if hidden:
-        env.report(f"the terminal is too narrow for {', '.join(map(header, hidden))}; --wide shows all columns")
+    report_hidden(env, hidden)
     failed = report.errors
     if failed and not env.stdout_is_terminal and not failures_reported:
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
         env.report(f"kcli: {' '.join(cell(failed[0]).split())}{more}")
+
+
+def report_hidden(env: Environment, hidden: Iterable[str]) -> None:
+    """Report the columns that a table omits because the terminal is too narrow."""
+    if names := ", ".join(map(header, hidden)):
+        env.report(f"the terminal is too narrow for {names}; --wide shows all columns")

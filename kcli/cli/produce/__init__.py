@@ -1,6 +1,7 @@
 """`kcli produce`: records from lines, delimited bytes or JSON.
 
-`produce` parses the options and reports; `records` makes records of delimited bytes and JSON lines; `feed` reads the
+`produce` parses the options and reports; `records` makes records of delimited bytes and JSON lines, whose keys and
+values `encoding` encodes with -s; `feed` reads the
 input in chunks, splits it, and passes the records to a `Producer`, whose outcomes it counts in a `WriteTally`.
 
 **Non-obvious**

@@ -6,20 +6,29 @@ import os
 import select
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from kcli.errors import AuthenticationError, BrokerError, KcliError
+from kcli.errors import (
+    AuthenticationError,
+    BrokerError,
+    DisconnectedError,
+    KcliError,
+    OutcomeUnknown,
+    TimeoutExpired,
+    TransactionFailed,
+)
 
 if TYPE_CHECKING:
     from kcli.producer.batches import Outcome
     from kcli.producer.producer import Producer
-    from kcli.protocol.records.record import NewRecord
+    from kcli.protocol.records.record import NewRecords
     from kcli.structs import TopicPartition
 
-CHUNK_BYTES = 128 * 1024
+CHUNK_BYTES = 512 * 1024
 
 #: (segments of input, time now in ms since the epoch) -> records.
-Parse = Callable[[Sequence[bytes], int], "list[NewRecord]"]
+Parse = Callable[[Sequence[bytes], int], "NewRecords"]
 
 
 def feed(
@@ -39,13 +48,17 @@ def feed(
 
     A segment of input longer than `longest_bytes` is a failed record. When the input pauses, all records read so far
     are sent before the next read, because the producer sends nothing during it. `tick` is called after each chunk.
-    Raise KcliError when a stream cannot be opened or read; the records before the error are stored. A failed
-    authentication ends the reading.
+    Raise KcliError when a stream cannot be opened or read, and that of `parse`; the records before are stored. A failed
+    authentication ends the reading, and in a transaction each failure.
     """
 
     def write(segments: Sequence[bytes]) -> None:
         if segments:
-            records = parse(segments, wall_ms())
+            try:
+                records = parse(segments, wall_ms())
+            except KcliError:  # the schema registry: the records before are sent
+                producer.flush()
+                raise
             tally.read += len(records)
             producer.send_many(topic, records, tally.count_outcome, partition=partition)
 
@@ -58,7 +71,7 @@ def feed(
                 tick()
                 if not _is_readable(stream):
                     producer.flush()
-                if tally.is_refused:
+                if tally.is_refused or (tally.in_transaction and tally.failed):
                     return
             write(splitter.finish())
             if splitter.too_long:
@@ -69,6 +82,36 @@ def feed(
         producer.flush()
         raise KcliError(f"cannot read {error.filename or 'the input'}: {error.strerror}") from error
     producer.flush()
+
+
+def feed_transaction(producer: Producer, tally: WriteTally, feed: Callable[[], None]) -> None:
+    """Write the records of `feed` in one transaction: all of them, or none. Raise its error.
+
+    If a record has failed, the transaction is aborted, and `tally` has the failure. Raise OutcomeUnknown if the
+    response to the commit was lost.
+    """
+    producer.begin_transaction()
+    tally.begin_transaction()
+    try:
+        feed()
+        if not tally.failed:
+            tally.sent_outcome = POSSIBLY_STORED  # also if this is interrupted
+            producer.commit_transaction()
+            tally.sent_outcome = STORED
+            return
+    except OutcomeUnknown:
+        raise
+    except KcliError as error:
+        tally.sent_outcome = ABORTED
+        if not isinstance(error, TransactionFailed):
+            raise
+        if not tally.failed:
+            raise error.__cause__ or error from None
+    try:
+        producer.abort_transaction()
+    except (DisconnectedError, OutcomeUnknown, TimeoutExpired):
+        tally.is_abort_confirmed = False
+        raise
 
 
 def open_inputs(paths: Iterable[str], stdin: BinaryIO) -> Iterator[BinaryIO]:
@@ -96,7 +139,14 @@ def size_of(paths: Iterable[str], stdin: BinaryIO) -> int | None:
 
 
 def _read_chunks(stream: BinaryIO) -> Iterator[bytes]:
-    """Read up to `CHUNK_BYTES` at a time; wait only when the stream has no bytes."""
+    """Read up to `CHUNK_BYTES` at a time; wait only when the stream has no bytes.
+
+    A pipe of Linux holds 64 KiB. It is enlarged to a chunk, because many keys are hashed faster than few.
+    """
+    with suppress(AttributeError, ImportError, OSError, ValueError):  # not Linux, not a pipe, or over a limit
+        import fcntl
+
+        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, CHUNK_BYTES)
     read = getattr(stream, "read1", stream.read)
     while chunk := read(CHUNK_BYTES):
         yield chunk
@@ -128,10 +178,8 @@ class Splitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the segments that end in this chunk."""
-        if not self._delimiter:
-            segments = [self._remainder + chunk]
-        else:
-            segments = (self._remainder + chunk).split(self._delimiter)
+        data = self._remainder + chunk
+        segments = data.split(self._delimiter) if self._delimiter else [data]
         self._remainder = segments.pop()
         if segments and self._skipping:
             del segments[0]
@@ -140,7 +188,7 @@ class Splitter:
             self.too_long += not self._skipping
             self._skipping = True
             self._remainder = self._remainder[len(self._remainder) - self._overlap :]
-        return self._without_too_long(segments)
+        return segments if len(data) <= self._longest_bytes else self._without_too_long(segments)
 
     def finish(self) -> list[bytes]:
         """Return the segment after the last delimiter, if any, and reset the splitter."""
@@ -158,6 +206,9 @@ class Splitter:
         return accepted
 
 
+# Outcomes of records. SENT: stored as far as the leader confirms it, with acks=0 not even that. ABORTED: in a
+# transaction that is not committed.
+STORED, SENT, ABORTED = "stored", "sent", "aborted"
 NOT_STORED, POSSIBLY_STORED = "not stored", "possibly stored"
 
 
@@ -172,19 +223,28 @@ class Failure(NamedTuple):
 class WriteTally:
     """Counts of records read, stored and failed; failures by kind, each with its first error. Pure.
 
-    With `acks_0` the records counted as stored are only sent.
+    With `acks_0` the records counted as stored are only sent. In a transaction they are stored after its commit only.
     """
 
     def __init__(self, *, acks_0: bool = False) -> None:
         self.bytes_read = 0
         self.read = 0
         self.stored_by_partition: dict[TopicPartition, int] = {}
-        #: The outcome of records without a failure: "sent" with acks=0, because no broker confirms them.
-        self.stored_outcome = "sent" if acks_0 else "stored"
+        #: The outcome of records without a failure: SENT with acks=0, because no broker confirms them.
+        self.sent_outcome = SENT if acks_0 else STORED
+        self.in_transaction = False
+        #: False if the coordinator did not answer: it aborts the transaction itself, after its timeout.
+        self.is_abort_confirmed = True
         self._failures: dict[tuple[str, str], Failure] = {}
+
+    def begin_transaction(self) -> None:
+        """All records are of one transaction, which is aborted unless `sent_outcome` is set after its end."""
+        self.in_transaction, self.sent_outcome = True, ABORTED
 
     def count_outcome(self, outcome: Outcome) -> None:
         """Count an outcome of the producer."""
+        if isinstance(outcome.error, TransactionFailed):
+            return  # because of another record, whose failure is counted
         if outcome.error is not None:
             self.fail(outcome.error, outcome.record_count)
         else:
@@ -193,7 +253,7 @@ class WriteTally:
 
     def fail(self, error: KcliError, records: int = 1, *, kind: str = "") -> None:
         """Count failed records. The error is kept if it is the first of its kind (default: its code or class)."""
-        outcome = POSSIBLY_STORED if error.possibly_stored else NOT_STORED
+        outcome = POSSIBLY_STORED if error.possibly_stored and not self.in_transaction else NOT_STORED
         key = outcome, kind or _kind(error)
         first = self._failures.get(key, Failure(outcome, error, 0))
         self._failures[key] = first._replace(records=first.records + records)
@@ -214,13 +274,19 @@ class WriteTally:
     @property
     def failures(self) -> list[Failure]:
         """The failures, one for each outcome and kind; the last are records that the producer did not accept."""
-        unsent = self.read - self.stored - self.failed
+        unsent = 0 if self.in_transaction else self.read - self.stored - self.failed
         last = [Failure(NOT_STORED, KcliError("not sent"), unsent)] if unsent else []
         return [*self._failures.values(), *last]
 
     def failure_lines(self) -> list[str]:
-        """Return one line for each kind of failure."""
-        return [f"{_records(count)} {outcome}: {error.message}" for outcome, error, count in self.failures]
+        """Return one line for each kind of failure, and one for a transaction that is not committed."""
+        lines = [f"{_records(count)} {outcome}: {error.message}" for outcome, error, count in self.failures]
+        if self.sent_outcome == ABORTED:
+            state = "was aborted" if self.is_abort_confirmed else "will be aborted after transaction.timeout.ms"
+            lines.append(f"the transaction {state}: none of the {_records(self.read)} read is stored")
+        elif self.in_transaction and self.sent_outcome == POSSIBLY_STORED:
+            lines.append(f"{_records(self.read)} {POSSIBLY_STORED}: all or none")
+        return lines
 
     def summary(self, seconds: float) -> str:
         """Return a line with records, bytes, rates and the number of records per partition."""
@@ -228,7 +294,7 @@ class WriteTally:
         megabytes = self.bytes_read / 1e6
         partitions = ", ".join(f"{tp} {count:,}" for tp, count in sorted(self.stored_by_partition.items()))
         return (
-            f"{_records(self.stored)} {self.stored_outcome}, {megabytes:,.1f} MB read in {seconds:.2f} s "
+            f"{_records(self.stored)} {self.sent_outcome}, {megabytes:,.1f} MB read in {seconds:.2f} s "
             f"({self.stored / seconds:,.0f} records/s, {megabytes / seconds:,.1f} MB/s)"
             + (f": {partitions}" if partitions else "")
         )

@@ -5,7 +5,8 @@ A command parses its options, and calls a pipeline of `kcli.spark.pipelines` thr
 progress line, the result in the chosen output, `--fail-if` and `--report`.
 
 Shared: `options` (options of all commands; `Job` is their value), `dry_run` (output of a survey: the offset ranges of a
-read), `session` (a Spark session that ends with the command), `progress` (the line on the terminal), `results` (output
+read), `session` (a Spark session that ends with the command), `progress` (the line on the terminal, or one a
+minute in a pipe), `metrics_file` (the same for Prometheus), `results` (output
 of rows), `page` and `charts` (HTML), `files` (atomic writes).
 
 Threads: `progress.ProgressLine` draws in a thread of its own, because the main thread waits for Spark. Signals raise

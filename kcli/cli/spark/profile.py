@@ -37,9 +37,10 @@ def run(
     too low. -O json has more fields.
 
     --fields parses values as JSON, and has a row for each field: the types of its values with their counts, the share
-    of objects with the field, and its drift: 1 if its types are incompatible (null fits all, integers are numbers). a.b
-    is a nested field, a[] an array element. --sample parses a share of the values, always the same ones; all other
-    counts are complete.
+    of objects with the field, and its drift: 1 if its types are incompatible (null fits all, integers are numbers). A
+    line on stderr then says when each of them first appeared, by timestamp, with its partition and offset. a.b is a
+    nested field, a[] an array element. --sample parses a share of the values, always the same ones; all other counts
+    are complete.
     """
     from kcli.cli.spark.findings import report_findings
     from kcli.spark.pipelines import profile
@@ -63,11 +64,13 @@ def run(
 
 def _findings(result: Profile, fields: bool) -> Findings:
     from kcli.cli.spark.findings import Findings
+    from kcli.spark.pipelines import profile
 
     notes = []
     for row in result.topics.rows if fields else ():
         types = ", ".join(f"{count:,} {name}" for name, count in row.get("json_types", {}).items())
         notes.append(f"{row['topic']}: {row.get('looked_at', 0):,} values parsed: {types or 'none'}")
+    notes += [note for row in result.fields.rows if (note := profile.drift_note(row)) is not None]
     notes += [f"{topic} has too many fields: some are missing, and some counts are too low" for topic in result.partial]
     return Findings(result.fields if fields else result.topics, notes, lambda: profile_sections(result))
 

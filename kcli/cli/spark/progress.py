@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from kcli.cli.environment import Environment
@@ -16,14 +16,22 @@ if TYPE_CHECKING:
 class Reading(NamedTuple):
     """Progress of a job; None: not known.
 
-    `tasks` of `all_tasks` are completed in the running stages, which have read `records`. For streams: `records`
-    written, and the rate per second.
+    `tasks` of `all_tasks` are completed in the running stages, which have read `records`, from files and topics or from
+    the stage before. For streams: `records` written, the rate per second, and the offsets `behind` the log ends.
     """
 
     tasks: int | None = None
     all_tasks: int | None = None
     records: int | None = None
     records_per_s: float | None = None
+    behind: int | None = None
+
+
+class Follower(Protocol):
+    """A receiver of the progress, as the metrics file."""
+
+    def update(self, now: Reading, /) -> None:
+        """Take the present progress."""
 
 
 class Meter:
@@ -41,16 +49,22 @@ class Meter:
             return Reading()
 
     def _of_streams(self) -> Reading | None:
+        from kcli.spark.query_progress import offsets_behind
+
         queries = self._spark.streams.active
         if not queries:
             return None
         rate = 0.0
+        behind: int | None = None
         for query in queries:
             for progress in query.recentProgress:
                 self._batches[str(query.runId), progress.batchId] = progress.numInputRows
             last = query.lastProgress
-            rate += (last.processedRowsPerSecond or 0.0) if last is not None else 0.0
-        return Reading(records=sum(self._batches.values()), records_per_s=rate)
+            if last is not None:
+                rate += last.processedRowsPerSecond or 0.0
+                now_behind = offsets_behind(last)
+                behind = behind if now_behind is None else (behind or 0) + now_behind
+        return Reading(records=sum(self._batches.values()), records_per_s=rate, behind=behind)
 
     def _of_tasks(self) -> Reading:
         context = getattr(self._spark, "_sc", None)
@@ -60,7 +74,7 @@ class Meter:
         active_stages = [stages.apply(number) for number in range(stages.size())]
         if not active_stages:
             return Reading()
-        read = sum(int(stage.inputRecords()) for stage in active_stages)
+        read = sum(int(stage.inputRecords()) or int(stage.shuffleReadRecords()) for stage in active_stages)
         completed, every = (
             sum(int(stage.numCompleteTasks()) for stage in active_stages),
             sum(int(s.numTasks()) for s in active_stages),
@@ -69,6 +83,8 @@ class Meter:
 
 
 _EVERY_S = 0.25
+_LINE_EVERY_MS = 60_000
+_METRICS_EVERY_MS = 5_000
 _REPORT = b"kcli: "
 """Prefix of the reports that the source writes to standard error in Spark's workers (`kcli.spark.task.log_reports`)."""
 
@@ -76,11 +92,17 @@ _REPORT = b"kcli: "
 class ProgressLine:
     """Progress line, drawn by a thread while the context is entered. `jvm_output` is a file with Spark's output; None:
     shown already.
+
+    Without a terminal it is a line each minute while a batch runs; a stream reports its written records itself.
+    `metrics` is updated every few seconds.
     """
 
-    def __init__(self, env: Environment, jvm_output: IO[bytes] | None = None) -> None:
+    def __init__(self, env: Environment, jvm_output: IO[bytes] | None = None, metrics: Follower | None = None) -> None:
         self._env = env
         self._jvm_output = jvm_output
+        self._metrics = metrics
+        self._line_due_ms = env.clock.now_ms() + _LINE_EVERY_MS
+        self._metrics_due_ms = env.clock.now_ms()
         self._read = 0
         self._printed: set[bytes] = set()
         self._is_visible = env.can_redraw
@@ -149,10 +171,26 @@ class ProgressLine:
     def _draw(self) -> None:
         while not self._ended.wait(_EVERY_S):
             self.print_reports()
+            self.tick()
+
+    def tick(self) -> None:
+        """Show the present progress, as far as it is due."""
+        now_ms = self._env.clock.now_ms()
+        is_line_due = self._bar is None and now_ms >= self._line_due_ms
+        is_metrics_due = self._metrics is not None and now_ms >= self._metrics_due_ms
+        if self._meter is not None and (self._bar is not None or is_line_due or is_metrics_due):
+            reading = self._meter.read()
             if self._bar is not None:
-                if self._meter is not None:
-                    self._update(self._meter.read())
-                self._bar.refresh()
+                self._update(reading)
+            if is_line_due:
+                self._line_due_ms = now_ms + _LINE_EVERY_MS
+                if reading.records_per_s is None and reading.all_tasks:
+                    self._env.report(batch_line(reading, self._expected))
+            if self._metrics is not None and is_metrics_due:
+                self._metrics_due_ms = now_ms + _METRICS_EVERY_MS
+                self._metrics.update(reading)
+        if self._bar is not None:
+            self._bar.refresh()
 
     def _update(self, now: Reading) -> None:
         task = self._bar.task_ids[0]
@@ -173,6 +211,15 @@ class ProgressLine:
             count = f"{now.tasks:,} of {now.all_tasks:,} tasks"
             self._bar.update(task, description="working", completed=now.tasks, total=now.all_tasks, count=count)
         self._last_reading = now
+
+
+def batch_line(now: Reading, expected: int) -> str:
+    """Return the progress of a batch in one line."""
+    tasks = f"{now.tasks or 0:,} of {now.all_tasks or 0:,} tasks of the running stages"
+    if not now.records:
+        return tasks
+    total = f" of at most {expected:,}" if expected >= now.records else ""
+    return f"{now.records:,}{total} records, {tasks}"
 
 
 def _bar(env: Environment) -> Any:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kcli.cli.options import Common
+    from kcli.cli.spark.metrics_file import MetricsFile
     from kcli.cli.spark.options import Cluster, Job
     from kcli.spark.pipelines.result import Result
     from kcli.spark.pipelines.source import KafkaSource
@@ -65,17 +66,19 @@ def spark_session(
     *,
     preflight: Callable[[], Survey | None] = lambda: None,
     clean_up: Callable[[], str | None] = lambda: None,
+    metrics: MetricsFile | None = None,
 ) -> Iterator[SparkSession]:
     """A session; its JVM ends with the context. Spark's errors are raised as KcliErrors.
 
     `preflight` is called before everything else; not with --remote, where only the server may reach the brokers.
     `clean_up` is called when Spark has ended after a failure or an interruption; it returns what it has done, for the
-    user.
+    user. `metrics` gets the progress.
     """
     import os
 
     from kcli.spark.java import check_java
-    from kcli.spark.session import check_pyspark, jvm_failure
+    from kcli.spark.jvm_process import jvm_failure
+    from kcli.spark.session import check_pyspark
     from kcli.spark.spark_errors import translate_error
 
     with interruptible(env):
@@ -87,7 +90,8 @@ def spark_session(
         if cluster.remote is None:
             check_java(os.environ)
         try:
-            with session_factory(env, common, cluster, 0 if planned is None else planned.records) as start:
+            expected = 0 if planned is None else planned.records
+            with session_factory(env, common, cluster, expected, metrics) as start:
                 try:
                     yield start()
                 except Exception as error:
@@ -132,21 +136,28 @@ def _is_output_error(error: Exception) -> bool:
 
 @contextmanager
 def session_factory(
-    env: Environment, common: Common, cluster: Cluster, expected: int = 0
+    env: Environment,
+    common: Common,
+    cluster: Cluster,
+    expected: int = 0,
+    metrics: MetricsFile | None = None,
+    patience_s: float = 10,
 ) -> Iterator[Callable[[], SparkSession]]:
     """Yield a function that starts Spark, and stop it at the end. Errors are not translated. Use it in `interruptible`.
 
-    `expected` is the number of records to read, for the progress line; 0: unknown.
+    `expected` is the number of records to read, for the progress line; 0: unknown. A JVM that does not end within
+    `patience_s` seconds is killed.
     """
     import tempfile
 
     from kcli.cli.spark.progress import ProgressLine
-    from kcli.spark.session import close_session, open_session, running_jvm
+    from kcli.spark.jvm_process import running_jvm
+    from kcli.spark.session import close_session, open_session
 
     spark: Any = None
     jvm_before = running_jvm()
     jvm_output = sys.stderr.buffer if common.verbose else tempfile.TemporaryFile()  # noqa: SIM115
-    progress = ProgressLine(env, None if common.verbose else jvm_output)
+    progress = ProgressLine(env, None if common.verbose else jvm_output, metrics)
     with _without_warnings(common), progress as line:
 
         def start() -> SparkSession:
@@ -156,13 +167,17 @@ def session_factory(
             line.follow(spark, expected)
             return spark
 
+        succeeded = False
         try:
             yield start
+            succeeded = True
         finally:
             with _killing_at_once():
                 line.stop()
+                if metrics is not None:
+                    metrics.finish(succeeded=succeeded)
                 if spark is not None or running_jvm() is not jvm_before:  # a signal can arrive before the assignment
-                    close_session(spark)
+                    close_session(spark, patience_s=patience_s)
                 line.print_reports()
 
 
@@ -238,7 +253,7 @@ _REPEAT_S = 3.0
 @contextmanager
 def _killing_at_once() -> Iterator[None]:
     """While Spark is stopped, let a signal kill it. A repeated signal within a second is the one that stopped it."""
-    from kcli.spark.session import kill_jvm
+    from kcli.spark.jvm_process import kill_jvm
 
     started_s = monotonic()
 
@@ -253,7 +268,7 @@ def _killing_at_once() -> Iterator[None]:
 @contextmanager
 def _handling_signals(handler: Callable[[int, Any], None]) -> Iterator[None]:
     """Call the handler for each signal that asks the process to end, except one that is ignored, as under nohup."""
-    from kcli.spark.session import STOP_SIGNALS
+    from kcli.spark.jvm_process import STOP_SIGNALS
 
     handled = [it for it in STOP_SIGNALS if it == signal.SIGINT or signal.getsignal(it) != signal.SIG_IGN]
     previous = {number: signal.signal(number, handler) for number in handled}

@@ -1,4 +1,4 @@
-"""`kcli topic describe`: partitions, leaders and replicas of topics; on request their offsets and settings."""
+"""`kcli topic describe`: partitions, leaders, replicas and faults of topics; on request offsets and settings."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
+from kcli.cli.group.selection import Wide
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
+from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.admin.configs import Setting
+    from kcli.admin.health.partition_faults import PartitionFaults
     from kcli.admin.topics import Bounds
     from kcli.cli.output.report import Item
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.metadata import PartitionInfo, TopicInfo
     from kcli.client.requests import Results
     from kcli.structs import TopicPartition
 
-PARTITION_COLUMNS = ["topic", "partition", "leader", "leader_epoch", "replicas", "isr", "offline"]
+PARTITION_COLUMNS = ["topic", "partition", "leader", "leader_epoch", "replicas", "isr", "offline", "faults"]
 OFFSET_COLUMNS = ["start_offset", "end_offset", "records"]
 SETTING_COLUMNS = ["topic", "name", "value", "source"]
 TOPIC_LEVEL = "topic"
@@ -27,46 +31,94 @@ TOPIC_LEVEL = "topic"
 def run(
     env: Environment,
     common: Common,
-    topic: Annotated[list[str], Argument(metavar="TOPIC...", help="Topics to describe.")],
+    topic: Annotated[
+        list[str] | None, Argument(metavar="TOPIC...", help="Topics to describe; with --unhealthy all by default.")
+    ] = None,
+    unhealthy: Annotated[
+        bool,
+        Option("--unhealthy", help="Show only partitions with a fault; without TOPIC those of all topics."),
+    ] = False,
     offsets: Annotated[
         bool, Option("--offsets", help="Show start and end offsets; their difference estimates the records.")
     ] = False,
     configs: Annotated[bool, Option("--configs", help="Show settings that are set on the topic itself.")] = False,
     all_configs: Annotated[bool, Option("--all-configs", help="Show all settings, inherited ones included.")] = False,
+    wide: Wide = False,
 ) -> int:
-    """Show partitions, leaders and replicas of topics.
+    """Show partitions, leaders, replicas and faults of topics.
 
-    A leader of - means that the partition has no leader now. With settings, csv and tsv show the settings instead of
-    the partitions.
+    A leader of - means that the partition has no leader now. The faults are offline (no live replica), leaderless (live
+    replicas, but none in sync), under-min-isr (fewer replicas in sync than min.insync.replicas: writes with acks=all
+    are refused) and under-replicated (a replica is not in sync). They do not change the exit status; kcli cluster check
+    --fail-on does. A terminal has a heading and a table for each topic, and
+    omits columns that do not fit; a pipe has one table with the topic in each row. With settings, csv and tsv show the
+    settings instead of the partitions.
     """
     from kcli.admin.configs import TOPIC, describe_configs
-    from kcli.admin.topics import describe_topics, partition_bounds, with_similar_topics
+    from kcli.admin.health.partition_faults import find_partition_faults
+    from kcli.admin.topics import partition_bounds
     from kcli.client.requests import Results
     from kcli.structs import TopicPartition
 
-    names = list(dict.fromkeys(topic))
+    if not topic and not unhealthy:
+        raise ConfigError("TOPIC is missing; give topics, or --unhealthy for the faulty partitions of all topics")
     bounds: Results[TopicPartition, Bounds] = Results({}, {})
     settings: Results[str, list[Setting]] = Results({}, {})
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
-        found = describe_topics(client, names, deadline_ms)
-        found.errors = with_similar_topics(client, found.errors, deadline_ms)
+        names, found = _find_topics(client, topic, deadline_ms)
+        partition_count = sum(len(it.partitions) for it in found.values.values())
+        faults = find_partition_faults(client, found.values.values(), deadline_ms)
+        if unhealthy:
+            names = [name for name in names if name in faults.by_topic or name in found.errors]
+            found.values = {name: found.values[name] for name in names if name in found.values}
+        shown = [
+            info
+            for it in found.values.values()
+            for info in it.partitions.values()
+            if not unhealthy or faults.of(it.name, info.partition)
+        ]
         if offsets:
-            partitions = [TopicPartition(t.name, number) for t in found.values.values() for number in t.partitions]
-            bounds = partition_bounds(client, partitions, deadline_ms)
+            bounds = partition_bounds(client, [TopicPartition(it.topic, it.partition) for it in shown], deadline_ms)
         if (configs or all_configs) and found.values:
             settings = describe_configs(client, TOPIC, found.values, deadline_ms)
 
-    items = [_topic_item(name, found, bounds, settings, all_configs) for name in names]
+    items = [_topic_item(name, found, settings, all_configs) for name in names]
+    for item in items:
+        if "partitions" in item:
+            item["partitions"] = [_partition_item(it, bounds, faults) for it in shown if it.topic == item["topic"]]
     columns = PARTITION_COLUMNS + (OFFSET_COLUMNS if offsets else [])
-    _show(env, common, items, columns, with_settings=configs or all_configs)
+    if env.stdout_is_terminal and common.output in (None, "table"):
+        _show_pages(env, items, columns, wide=wide)
+    else:
+        _show(env, common, items, columns, with_settings=configs or all_configs)
+    if unhealthy and not items and env.stdout_is_terminal:
+        env.report(f"kcli: no partition has a fault; partitions checked: {partition_count}")
+    for name, error in faults.errors.items():
+        env.report(f"kcli: note: {name}: min.insync.replicas is unknown, so under-min-isr is not shown: {error}")
     return exit_status.status_of_all([*found.errors.values(), *bounds.errors.values(), *settings.errors.values()])
+
+
+def _find_topics(
+    client: ConsumerNetworkClient, names: list[str] | None, deadline_ms: float
+) -> tuple[list[str], Results[str, TopicInfo]]:
+    """Return these topics, or all of them without names, in the order of the output."""
+    from kcli.admin.topics import describe_topics, list_topics, with_similar_topics
+    from kcli.client.requests import Results
+    from kcli.errors import BrokerError
+
+    if names:
+        found = describe_topics(client, names, deadline_ms)
+        found.errors = with_similar_topics(client, found.errors, deadline_ms)
+        return list(dict.fromkeys(names)), found
+    topics = list_topics(client, deadline_ms)
+    errors = {it.name: BrokerError(it.error, request="Metadata", topic=it.name) for it in topics if it.error}
+    return [it.name for it in topics], Results({it.name: it for it in topics if not it.error}, dict(errors))
 
 
 def _topic_item(
     name: str,
     found: Results[str, TopicInfo],
-    bounds: Results[TopicPartition, Bounds],
     settings: Results[str, list[Setting]],
     all_configs: bool,
 ) -> Item:
@@ -80,7 +132,8 @@ def _topic_item(
         "topic": name,
         "topic_id": kafka_uuid(topic.topic_id),
         "internal": topic.internal,
-        "partitions": [_partition_item(info, bounds) for info in topic.partitions.values()],
+        "partition_count": len(topic.partitions),
+        "partitions": [],
     }
     if name in settings.values:
         item["configs"] = [s._asdict() for s in settings.values[name] if all_configs or s.source == TOPIC_LEVEL]
@@ -89,7 +142,7 @@ def _topic_item(
     return item
 
 
-def _partition_item(info: PartitionInfo, bounds: Results[TopicPartition, Bounds]) -> Item:
+def _partition_item(info: PartitionInfo, bounds: Results[TopicPartition, Bounds], faults: PartitionFaults) -> Item:
     from kcli.cli.output.report import error_field
     from kcli.structs import TopicPartition
 
@@ -100,6 +153,7 @@ def _partition_item(info: PartitionInfo, bounds: Results[TopicPartition, Bounds]
         "replicas": list(info.replicas),
         "isr": list(info.isr),
         "offline": list(info.offline),
+        "faults": list(faults.of(info.topic, info.partition)),
     }
     tp = TopicPartition(info.topic, info.partition)
     if tp in bounds.values:
@@ -108,6 +162,52 @@ def _partition_item(info: PartitionInfo, bounds: Results[TopicPartition, Bounds]
     elif tp in bounds.errors:
         item["error"] = error_field(bounds.errors[tp])
     return item
+
+
+def _show_pages(env: Environment, items: list[Item], columns: list[str], *, wide: bool) -> None:
+    """Print a heading and the tables of each topic, for people.
+
+    Of columns that do not fit, `faults` and `offline` are the most important ones where they are not empty.
+    """
+    from kcli.cli.output.escapes import visible
+    from kcli.cli.output.printer import report_hidden
+    from kcli.cli.output.report import Report, cell
+    from kcli.cli.output.table import as_table
+
+    hidden: dict[str, None] = {}
+    for number, item in enumerate(items):
+        env.stdout.write(("\n" if number else "") + visible(_heading(item)) + "\n")
+        if "error" in item:
+            env.stdout.write(f"  {visible(cell(item['error']))}\n")
+        partitions = item.get("partitions", [])
+        optional = ["start_offset", "records", "leader_epoch"]
+        for name in ("offline", "faults"):
+            optional.insert(0 if any(it[name] for it in partitions) else len(optional), name)
+        if partitions:
+            report = Report("topic.describe", columns[1:], partitions, optional=() if wide else optional)
+            text, omitted = as_table(env, report)
+            hidden.update(dict.fromkeys(omitted))
+            env.stdout.write(text)
+        if "configs" in item:
+            text, _ = as_table(env, Report("topic.describe", SETTING_COLUMNS[1:], item["configs"]))
+            env.stdout.write(f"\n{text}")
+    report_hidden(env, hidden)
+
+
+def _heading(item: Item) -> str:
+    """Return `orders: 3 partitions, 2 replicas, id mFjAEMrQSZqR1hpHxLrC4w`."""
+    from kcli.text import format_count
+
+    facts = ["internal topic"] if item.get("internal") else []
+    if partitions := item.get("partitions"):
+        replicas = sorted({len(it["replicas"]) for it in partitions})
+        shown = (
+            format_count(replicas[0], "replica") if len(replicas) == 1 else f"{replicas[0]} to {replicas[-1]} replicas"
+        )
+        count = format_count(item["partition_count"], "partition")
+        facts += [count if len(partitions) == item["partition_count"] else f"{len(partitions)} of {count}", shown]
+    facts += [f"id {item['topic_id']}"] if item.get("topic_id") else []
+    return f"{item['topic']}: {', '.join(facts)}" if facts else item["topic"]
 
 
 def _show(env: Environment, common: Common, items: list[Item], columns: list[str], *, with_settings: bool) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kcli.client.metrics import REBALANCES
 from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
 from kcli.consumer.group.group_membership import NO_GENERATION, Membership, RebalanceHooks
 from kcli.consumer.group.offset_commits import OffsetCommits
-from kcli.structs import TopicPartition
+from kcli.structs import GroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
@@ -17,15 +17,6 @@ if TYPE_CHECKING:
     from kcli.consumer.subscription import SubscriptionState
 
 Callback = Callable[[list[TopicPartition]], None]
-
-
-class GroupMetadata(NamedTuple):
-    """The identity of a consumer in its group. `generation` -1: not a member now."""
-
-    group: str
-    generation: int
-    member_id: str
-    instance_id: str | None
 
 
 class GroupClient:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kcli.client.metadata import matching_topics
 from kcli.consumer.group.leadership import topic_snapshot
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -54,8 +55,7 @@ class GroupTopics:
         if pattern is None:
             return self._subscription.topics
         if self._matched_in is not cluster:
-            topics = (t for t in cluster.topics.values() if t.partitions and (self._with_internal or not t.internal))
-            self._matched = frozenset(t.name for t in topics if pattern.fullmatch(t.name))
+            self._matched = matching_topics(cluster, pattern, with_internal=self._with_internal)
             self._matched_in = cluster
         return self._matched
 

@@ -1,11 +1,12 @@
-"""Records: record batches of all formats, decoded jointly into numpy columns and encoded from rows.
+"""Records: record batches of all formats, decoded jointly into numpy columns, and encoded from columns.
 
 `decode.decode_sections` turns the record data of a fetch response into `RecordColumns`, all batches together: it opens
 the sections (`sections`: batches, checks, selection), decompresses (`decompression`), finds the boundaries of records
 (`record_boundaries`), reads their fields (`record_fields`, `varints`), and reads messages of formats 0 and 1
-(`legacy`). `batch_columns.decode_headers` reads only batch headers, as `batch_table` has them. `builder.build_batch`
-encodes a batch. `scan` and `summary` read the records of one batch in order, for the broker and for small lookups.
-`batch` has the layout of headers, one header by value (`BatchInfo`), and the walk from batch to batch.
+(`legacy`). `control_records` decodes the markers of transactions instead, and `batch_columns.decode_headers` only batch
+headers, as `batch_table` has them. `builder.build_batch` encodes a batch of `NewRecords`, columns of bytes objects.
+`scan` and `summary` read the records of one batch in order, for the broker and for small lookups. `batch` has the
+layout of headers, one header by value (`BatchInfo`), and the walk from batch to batch.
 
 Threads and ownership: functions share no state. `OpenedSections` owns the state of one decode call. Columns are views
 over the buffer of the response (or over the decompressed buffer) and keep it in memory.

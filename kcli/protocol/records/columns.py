@@ -29,6 +29,9 @@ class RecordColumns:
     `timestamp_types` (int8) is `CREATE_TIME` (set by the producer), `APPEND_TIME` (by the broker) or `NO_TIMESTAMP`.
     `within` names the batches of the records: a table and its first and end row; None: unknown.
 
+    Records of several partitions of one topic, merged in order of time, have `partitions`: the number of each record's
+    partition. Only within a partition do their offsets increase.
+
         for record in columns: ...                     # one `Record` per row
         columns.take(columns.timestamps_ms >= since)   # a selection, without copying keys or values
     """
@@ -41,6 +44,7 @@ class RecordColumns:
         "key_lengths",
         "key_starts",
         "offsets",
+        "partitions",
         "timestamp_types",
         "timestamps_ms",
         "value_lengths",
@@ -63,9 +67,11 @@ class RecordColumns:
         header_ends: Ints,
         timestamp_types: NDArray[np.int8],
         within: tuple[BatchTable, int, int] | None = None,
+        partitions: Ints | None = None,
     ) -> None:
         self.buffer = buffer
         self.offsets = offsets
+        self.partitions = partitions
         self.timestamps_ms = timestamps_ms
         self.key_starts = key_starts
         self.key_lengths = key_lengths
@@ -106,7 +112,12 @@ class RecordColumns:
     def take(self, selection: slice | NDArray[Any] | list[int]) -> RecordColumns:
         """Return the records selected by a slice, a boolean mask or an array of indices, over the same buffer."""
         arrays: dict[str, Any] = {name: getattr(self, name)[selection] for name in _ARRAYS}
-        return RecordColumns(self.buffer, within=self.within, **arrays)
+        partitions = None if self.partitions is None else self.partitions[selection]
+        return RecordColumns(self.buffer, within=self.within, partitions=partitions, **arrays)
+
+    def partition_numbers(self, partition: int) -> list[int]:
+        """Return the partition number of each record; `partition` is that of records that are not merged."""
+        return [partition] * len(self) if self.partitions is None else self.partitions.tolist()
 
     def keys(self) -> list[bytes | None]:
         """Return every key, copied from the buffer; None is null."""
@@ -154,7 +165,7 @@ class RecordColumns:
                 yield Record(offset, timestamp_ms, key, value, part.headers(index))
 
 
-_ARRAYS = tuple(name for name in RecordColumns.__slots__ if name not in ("buffer", "within"))
+_ARRAYS = tuple(name for name in RecordColumns.__slots__ if name not in ("buffer", "partitions", "within"))
 
 
 def _copy_spans(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None]:

@@ -33,6 +33,8 @@ DEFAULT_MAX_DECOMPRESSED_BYTES = 48 << 20
 MAX_RECORDS_PER_CALL = 1 << 19
 MAX_BATCHES_PER_CALL = 1 << 16
 _USUAL_EXPANSION = 6
+# A little more than a call for the reader of a range decompresses: buffers of one size are reused by the allocator.
+_MOST_EXPECTED_BYTES = 12 << 20
 
 
 class _Decoded(NamedTuple):
@@ -120,7 +122,7 @@ def _decode_in_copy(
     """
     batches = opened.batches
     sizes = (batches.ends - batches.starts)[opened.is_selected]
-    output = Output(max_bytes, _USUAL_EXPANSION * int(sizes.sum()))
+    output = Output(max_bytes, min(_USUAL_EXPANSION * int(sizes.sum()), _MOST_EXPECTED_BYTES))
     columns = (batches.starts, batches.ends, batches.magic, batches.attributes, batches.counts, batches.base_offsets)
     headers = [column.tolist() for column in columns]
     rows, starts, ends = array("q"), array("q"), array("q")

@@ -74,8 +74,9 @@ class Output:
         return self._view[: self.used]
 
     def trim(self) -> None:
-        """Release the unused part: a failed batch may have grown the buffer to its limit."""
-        self._resize(self.used)
+        """Release the unused part, if it is large: a failed batch may have grown the buffer to its limit."""
+        if self.used < len(self.data) // 4:
+            self._resize(self.used)
 
     def _resize(self, size: int) -> None:
         self._view.release()

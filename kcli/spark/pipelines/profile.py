@@ -139,8 +139,29 @@ def _field_rows(part: Part) -> list[dict[str, Any]]:
         row |= {"nulls": types.get("null", 0), "drift": drifts(types), "records": field["records"]}
         for name in ("first", "last"):
             row[f"{name}_seen"] = None if field[f"{name}_ms"] is None else format_time(field[f"{name}_ms"])
+        places = sorted(field["first_places"].items(), key=lambda it: (it[1], it[0]))
+        row["first_of_types"] = {
+            name: {"timestamp": format_time(ms), "partition": partition, "offset": offset}
+            for name, (ms, partition, offset) in places
+        }
         rows.append(row)
     return rows
+
+
+def drift_note(row: Mapping[str, Any]) -> str | None:
+    """Return a line that says when each incompatible type of a field first appeared; None without drift. Pure."""
+    firsts: dict[str, Mapping[str, Any]] = {}
+    for name, place in row["first_of_types"].items():
+        if name != "null":
+            firsts.setdefault("number" if name in NUMBERS else name, place)
+    if len(firsts) < 2:
+        return None
+    first, *others = firsts
+    appeared = ", ".join(
+        f"{name} since {firsts[name]['timestamp']} ({firsts[name]['partition']}:{firsts[name]['offset']})"
+        for name in others
+    )
+    return f"{row['topic']}: {row['field']} was {first}, {appeared}"
 
 
 def drifts(types: Iterable[str]) -> bool:

@@ -82,9 +82,11 @@ def _add(part: Part, columns: Mapping[str, Any], sample: float | None) -> None:
     part["timeless"] += int((times < 0).sum())
     _add_times(part, times[times >= 0])
     if sample is not None:
-        chosen = is_chosen(part["topic"], part["partition"], _ints(columns["offset"]), sample)
+        offsets = _ints(columns["offset"])
+        chosen = is_chosen(part["topic"], part["partition"], offsets, sample)
         for row in np.nonzero(chosen & (values >= 0))[0].tolist():
-            _parse_value(part, columns["value"][row].as_py(), int(times[row]))
+            place = [int(times[row]), part["partition"], int(offsets[row])]
+            _parse_value(part, columns["value"][row].as_py(), place)
 
 
 def is_chosen(topic: str, partition: int, offsets: Any, sample: float) -> Any:
@@ -153,7 +155,8 @@ def _join_times(part: Part, later: Part) -> None:
     part["newest_ms"] = max(part["newest_ms"], later["newest_ms"])
 
 
-def _parse_value(part: Part, value: bytes, at_ms: int) -> None:
+def _parse_value(part: Part, value: bytes, place: list[int]) -> None:
+    """Count the types of a value; its place is [timestamp in ms, partition, offset]."""
     part["looked_at"] += 1
     try:
         document = json.loads(value.decode(), parse_constant=_refuse)
@@ -166,7 +169,7 @@ def _parse_value(part: Part, value: bytes, at_ms: int) -> None:
         types_by_path: dict[str, set[str]] = {}
         _collect_types(document, "", types_by_path, DEEPEST)
         for path, types in types_by_path.items():
-            _add_field(part, path, types, at_ms)
+            _add_field(part, path, types, place)
 
 
 def _refuse(word: str) -> None:
@@ -197,18 +200,31 @@ def _step(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _add_field(part: Part, path: str, types: set[str], at_ms: int) -> None:
+def _add_field(part: Part, path: str, types: set[str], place: list[int]) -> None:
     fields = part["fields"]
     if path not in fields and len(fields) >= MOST_FIELDS:
         part["more_fields"] = True
         return
-    field = fields.setdefault(path, {"records": 0, "types": {}, "first_ms": None, "last_ms": None})
+    field = fields.setdefault(path, _new_field())
     field["records"] += 1
     for name in types:
         field["types"][name] = field["types"].get(name, 0) + 1
+    at_ms = place[0]
     if at_ms >= 0:
+        _join_first_places(field["first_places"], dict.fromkeys(types, place))
         field["first_ms"] = at_ms if field["first_ms"] is None else min(at_ms, field["first_ms"])
         field["last_ms"] = at_ms if field["last_ms"] is None else max(at_ms, field["last_ms"])
+
+
+def _new_field() -> Part:
+    return {"records": 0, "types": {}, "first_places": {}, "first_ms": None, "last_ms": None}
+
+
+def _join_first_places(total: dict[str, list[int]], more: Mapping[str, list[int]]) -> None:
+    """Keep the earliest place of each type; lists compare by time, then partition, then offset."""
+    for name, place in more.items():
+        if name not in total or place < total[name]:
+            total[name] = place
 
 
 def join_parts(parts: Iterable[Part]) -> list[Part]:
@@ -244,9 +260,10 @@ def _join_counts(total: Part, part: Part) -> None:
     _add_counts(total["types"], part["types"])
     total["more_fields"] |= part["more_fields"]
     for path, field in part["fields"].items():
-        joined = total["fields"].setdefault(path, {"records": 0, "types": {}, "first_ms": None, "last_ms": None})
+        joined = total["fields"].setdefault(path, _new_field())
         joined["records"] += field["records"]
         _add_counts(joined["types"], field["types"])
+        _join_first_places(joined["first_places"], field["first_places"])
         for name, choose in (("first_ms", min), ("last_ms", max)):
             known = [ms for ms in (joined[name], field[name]) if ms is not None]
             joined[name] = choose(known) if known else None

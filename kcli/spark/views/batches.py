@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from kcli.spark.record_schema import MOST_MS
-from kcli.spark.views.table import TP_COLUMNS, View, limited, wanted_columns
+from kcli.spark.views.table import TP_COLUMNS, View, wanted_columns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,13 +21,25 @@ if TYPE_CHECKING:
     from kcli.structs import TopicPartition
 
 
-def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the batches whose last offset is in the range, so ranges that meet within a batch count it once.
+def read(options: SourceOptions, ranges: Sequence[TaskRange]) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the batches whose last offset is in a range, so ranges that meet within a batch count it once.
 
     Values that the header does not have are null.
     """
-    if task is not None:
-        yield from limited(_read(options, task), options.row_limit_per_partition)
+    import pyarrow as pa
+
+    from kcli.protocol.records.batch_columns import decode_headers
+    from kcli.spark.arrow import arrow_schema
+    from kcli.spark.task import read_columns
+
+    schema = arrow_schema(wanted_columns(BATCHES, options))
+    names, rows = [field.name for field in schema], options.batch_rows
+    with closing(read_columns(options, ranges, decode_headers)) as chunks:
+        for range_, chunk in chunks:
+            ending = _ending_within(chunk.batches, range_.start, range_.end)
+            for first in range(0, len(ending.froms), rows):
+                arrays = batch_arrays(ending.pick(slice(first, first + rows)), range_.tp, names)
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 BATCHES = View(
@@ -54,23 +66,6 @@ BATCHES = View(
     ranged=True,
     read=read,
 )
-
-
-def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBatch]:
-    import pyarrow as pa
-
-    from kcli.protocol.records.batch_columns import decode_headers
-    from kcli.spark.arrow import arrow_schema
-    from kcli.spark.task import read_columns
-
-    schema = arrow_schema(wanted_columns(BATCHES, options))
-    names, rows = [field.name for field in schema], options.batch_rows
-    with closing(read_columns(options, task, decode_headers)) as chunks:
-        for chunk in chunks:
-            ending = _ending_within(chunk.batches, task.start, task.end)
-            for first in range(0, len(ending.froms), rows):
-                arrays = batch_arrays(ending.pick(slice(first, first + rows)), task.tp, names)
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _ending_within(batches: BatchColumns, start: int, end: int) -> BatchColumns:

@@ -7,12 +7,12 @@ when the transaction is committed. Other records of the topic (members, generati
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from kcli.spark.record_schema import MOST_MS
-from kcli.spark.views.table import TP_COLUMNS, View, limited, table_of
+from kcli.spark.views.table import TP_COLUMNS, View, table_of
 from kcli.structs import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
@@ -26,13 +26,17 @@ if TYPE_CHECKING:
 _MOST_KEYS = 200_000
 
 
-def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the commits in a range of one partition of __consumer_offsets; of all groups, or those in the options.
+def read(options: SourceOptions, ranges: Sequence[TaskRange]) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the commits in ranges of partitions of __consumer_offsets; of all groups, or those in the options.
 
     A tombstone (an offset that expired or was deleted) is a row whose `offset` is null.
     """
-    if task is not None:
-        yield from limited(_read(options, task), options.row_limit_per_partition)
+    from kcli.spark.task import read_columns
+
+    keys = _Keys(options.groups)
+    with closing(read_columns(options, ranges)) as chunks:
+        for range_, columns in chunks:
+            yield from table_of(COMMITS, options, _rows(range_.partition, columns, keys))
 
 
 COMMITS = View(
@@ -54,15 +58,6 @@ COMMITS = View(
     read=read,
     topics=(OFFSETS_TOPIC,),
 )
-
-
-def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBatch]:
-    from kcli.spark.task import read_columns
-
-    keys = _Keys(options.groups)
-    with closing(read_columns(options, task)) as chunks:
-        for columns in chunks:
-            yield from table_of(COMMITS, options, _rows(task.partition, columns, keys))
 
 
 class _Keys:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from kcli.errors import KcliError
-from kcli.spark.views.table import TP_COLUMNS, View, client_of, limited, wanted_columns
+from kcli.spark.views.table import TP_COLUMNS, View, client_of, wanted_columns
 
 if TYPE_CHECKING:
     import pyarrow
@@ -25,10 +25,10 @@ _KIND_NAMES = ("control", "aborted", "compaction", "retention", "unexplained")
 """The names of the kinds of `kcli.consumer.offset_gaps`, in their order."""
 
 
-def read(options: SourceOptions, task: TaskRange | None) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the gaps in the range. Aborted records are gaps under read_committed, and records otherwise."""
-    if task is not None:
-        yield from limited(_read(options, task), options.row_limit_per_partition)
+def read(options: SourceOptions, ranges: Sequence[TaskRange]) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the gaps in the ranges. Aborted records are gaps under read_committed, and records otherwise."""
+    for range_ in ranges:
+        yield from _read(options, range_)
 
 
 GAPS = View(
@@ -52,8 +52,8 @@ def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBat
     finder = GapFinder(task.start, task.end, lambda: is_compacted(options, task.topic))
     batcher = _GapBatcher(options, task)
     coverages: list[PartitionCoverage] = []
-    with closing(read_columns(options, task, decode_for_gaps, coverages.append)) as chunks:
-        for rows in chunks:
+    with closing(read_columns(options, [task], decode_for_gaps, coverages.append)) as chunks:
+        for _, rows in chunks:
             yield from batcher.batches(finder.add(rows, coverages[-1].lost))
             del coverages[:-1]
     covered = coverages[-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.error_codes import ErrorCode
@@ -51,7 +51,7 @@ def failed_rows(selected: SelectedGroups, errors: dict[str, KcliError]) -> Itera
         yield {"error": f"cannot list the groups of {node}: {error}"}
 
 
-def read(options: SourceOptions, _: TaskRange | None = None) -> Iterator[pyarrow.RecordBatch]:
+def read(options: SourceOptions, _: Sequence[TaskRange] = ()) -> Iterator[pyarrow.RecordBatch]:
     """Yield groups of all types, or those in the options."""
     with client_of(options) as (client, deadline_ms):
         yield from table_of(GROUPS, options, _rows(client, options, deadline_ms))

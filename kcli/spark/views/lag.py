@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcli.spark.views.groups import failed_rows, select_groups
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kcli.spark.task_ranges import TaskRange
 
 
-def read(options: SourceOptions, _: TaskRange | None = None) -> Iterator[pyarrow.RecordBatch]:
+def read(options: SourceOptions, _: Sequence[TaskRange] = ()) -> Iterator[pyarrow.RecordBatch]:
     """Yield the lag of all groups, or of those in the options; under read_committed the end is the last stable offset.
 
     If several members of a share group read a partition, they are in one row, separated by commas.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kcli.spark.task_ranges import TaskRange
 
 
-def read(options: SourceOptions, _: TaskRange | None = None) -> Iterator[pyarrow.RecordBatch]:
+def read(options: SourceOptions, _: Sequence[TaskRange] = ()) -> Iterator[pyarrow.RecordBatch]:
     """Yield the members of all groups, or of those in the options. An empty group has no row, a failed group
     has one.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcli.spark.views.table import TP_COLUMNS, View, error_text, table_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kcli.structs import TopicPartition
 
 
-def read(options: SourceOptions, _: TaskRange | None = None) -> Iterator[pyarrow.RecordBatch]:
+def read(options: SourceOptions, _: Sequence[TaskRange] = ()) -> Iterator[pyarrow.RecordBatch]:
     """Yield the partitions; without a selection, those of all visible topics except internal ones.
 
     `latest` is the high watermark. Values that a leader does not return are null, and `error` has the reason. NotFound

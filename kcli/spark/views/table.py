@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kcli.errors import KcliError
 from kcli.spark.record_schema import project
@@ -17,17 +17,20 @@ if TYPE_CHECKING:
     from kcli.spark.task_ranges import TaskRange
 
 
+Read: TypeAlias = "Callable[[SourceOptions, Sequence[TaskRange]], Iterator[pyarrow.RecordBatch]]"
+
+
 class View(NamedTuple):
     """A view. `columns` are (name, type in Spark SQL), all nullable.
 
-    `ranged`: read by offset ranges of partitions, like records, each range in a task; `topics` then names the topics if
-    the view reads fixed ones (`commits`). Other views have one task, without a range.
+    `ranged`: read by offset ranges of partitions, like records, one or several in a task; `topics` then names the
+    topics if the view reads fixed ones (`commits`). Other views have one task, without a range.
     """
 
     name: str
     columns: tuple[tuple[str, str], ...]
     ranged: bool
-    read: Callable[[SourceOptions, TaskRange | None], Iterator[pyarrow.RecordBatch]]
+    read: Read
     topics: tuple[str, ...] | None = None
 
 
@@ -54,16 +57,13 @@ def table_of(view: View, options: SourceOptions, rows: Iterable[Mapping[str, Any
         )
 
 
-def limited(batches: Iterator[pyarrow.RecordBatch], rows: int | None) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the first `rows` rows of all batches together; None: all."""
+def limited(batches: Iterator[pyarrow.RecordBatch], rows: int) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the first `rows` rows of all batches together; `rows` is at least 1."""
     remaining = rows
     for batch in batches:
-        if remaining is None:
-            yield batch
-        elif remaining > 0:
-            yield batch.slice(0, remaining)
-            remaining -= batch.num_rows
-        if remaining is not None and remaining <= 0:
+        yield batch.slice(0, remaining)
+        remaining -= batch.num_rows
+        if remaining <= 0:
             return
 
 

@@ -9,7 +9,8 @@ from kcli.admin.explain.findings import format_numbers, format_topic_partitions,
 from kcli.admin.explain.observations import Retention
 from kcli.admin.explain.observe import parse_retention
 from kcli.admin.groups.group import CONSUMER, SHARE
-from kcli.admin.logs.open_transactions import OpenTransaction, Producer, Transaction, join_transaction
+from kcli.admin.logs.open_transactions import OpenTransaction, Producer, join_transaction
+from kcli.admin.transactions import Transaction
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, TimeoutExpired
 from kcli.structs import numbers_by_topic

@@ -231,14 +231,14 @@ def test_a_removed_member_leaves_the_group(any_kafka: Kafka) -> None:
 # Groups of other types
 
 
-def test_a_consumer_group_has_epochs_and_target_assignments(real_kafka: Kafka) -> None:
-    topic, group = real_kafka.new_topic(2), real_kafka.new_name("g")
-    fill(real_kafka, topic, 1, 5)
+def test_a_consumer_group_has_epochs_and_target_assignments(any_kafka: Kafka) -> None:
+    topic, group = any_kafka.new_topic(2), any_kafka.new_name("g")
+    fill(any_kafka, topic, 1, 5)
     t0, t1 = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    with member(real_kafka, group, topic, group_protocol="consumer", group_instance_id="static-1") as live:
+    with member(any_kafka, group, topic, group_protocol="consumer", group_instance_id="static-1") as live:
         live.commit(offsets=_theirs({t1: 2}), asynchronous=False)
-        until(lambda: described(real_kafka, group).state == "Stable")
-        survey = surveyed(real_kafka, group)
+        until(lambda: described(any_kafka, group).state == "Stable")
+        survey = surveyed(any_kafka, group)
         (only,) = survey.group.members
         assert survey.group.type == "consumer"
         assert survey.group.assignor == "uniform"

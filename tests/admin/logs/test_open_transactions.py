@@ -9,10 +9,9 @@ from kcli.admin.logs.open_transactions import (
     OpenTransaction,
     Producer,
     active_producers,
-    describe_transactions,
-    find_open_transactions,
-    list_transactions,
+    survey_transactions,
 )
+from kcli.admin.transactions import describe_transactions, list_transactions
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages import (
     describe_producers,
@@ -91,7 +90,7 @@ def find(broker: LoopbackBroker) -> tuple[OpenTransaction, ...]:
     PORT[0] = broker.port
     with asking(broker) as (client, deadline):
         client.topics_metadata(["orders"], deadline)
-        return find_open_transactions(client, [TP], deadline)
+        return survey_transactions(client, [TP], deadline).transactions
 
 
 def test_an_open_transaction_is_joined_from_leader_and_coordinator() -> None:
@@ -123,6 +122,16 @@ def test_a_transaction_that_ended_between_the_requests_is_left_out() -> None:
         assert find(broker) == ()
 
 
+def test_a_transaction_is_not_hanging_if_its_producer_began_another_one_between_the_requests() -> None:
+    answers = leaders((7, 60))
+    (first,) = answers.values()
+    (second,) = leaders((7, 90)).values()
+    responses = iter([first, second])
+    answers[describe_producers.DescribeProducersRequest] = lambda request: next(responses)(request)
+    with broker_of(answers, coordinators({7: "payments"}, state="CompleteCommit")) as broker:
+        assert find(broker) == ()
+
+
 def test_an_error_of_a_leader_belongs_to_its_partition_and_an_old_leader_has_no_transactions() -> None:
     refused = leaders(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     with broker_of(refused) as broker, asking(broker) as (client, deadline):
@@ -133,13 +142,13 @@ def test_an_error_of_a_leader_belongs_to_its_partition_and_an_old_leader_has_no_
 
 def test_active_producers_include_those_without_a_transaction() -> None:
     with broker_of(leaders((7, -1))) as broker, asking(broker) as (client, deadline):
-        assert active_producers(client, [TP], deadline).values == {TP: [Producer(7, 2, 500, -1)]}
+        assert active_producers(client, [TP], deadline).values == {TP: [Producer(7, 2, 500, -1, 0)]}
 
 
 def test_transactions_are_listed_by_broker_and_described_by_id() -> None:
     with broker_of(coordinators({7: "payments"})) as broker, asking(broker) as (client, deadline):
         PORT[0] = broker.port
-        (listed_ids,) = list_transactions(client, [7], deadline).values.values()
-        assert listed_ids == {7: "payments"}
+        (rows,) = list_transactions(client, deadline, producer_ids=[7]).values.values()
+        assert [(it.producer_id, it.transactional_id) for it in rows] == [(7, "payments")]
         found = describe_transactions(client, ["payments"], deadline).values["payments"]
     assert (found.state, found.started_ms, found.partitions) == ("Ongoing", 400, frozenset({TP}))

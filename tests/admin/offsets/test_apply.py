@@ -12,7 +12,8 @@ from kcli.admin.offsets.apply import Applied, PlanRefused, apply_plan
 from kcli.admin.offsets.checks import GroupInUse, PlanOutdated, WrongCluster, in_use_reason
 from kcli.admin.offsets.commits import batches, delete_offsets
 from kcli.admin.offsets.offset_plan import Plan, Row, make_plan
-from kcli.admin.offsets.snapshots import Snapshot, SnapshotError, SnapshotStore
+from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
+from kcli.admin.state_files import SnapshotError
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, IncompleteResponse, KcliError, OutcomeUnknown, Refused, TimeoutExpired
 from kcli.network.memory import MemoryPeer

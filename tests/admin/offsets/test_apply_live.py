@@ -150,9 +150,9 @@ def test_a_group_with_a_member_refuses_the_plan_for_all_groups(any_kafka: Kafka,
     _live_group_is_refused(any_kafka, store)
 
 
-def test_a_kip848_group_with_a_member_refuses_the_plan(real_kafka: Kafka, store: SnapshotStore) -> None:
+def test_a_kip848_group_with_a_member_refuses_the_plan(any_kafka: Kafka, store: SnapshotStore) -> None:
     """DescribeGroups returns the state Dead for such a group (KIP-848)."""
-    _live_group_is_refused(real_kafka, store, group_protocol="consumer")
+    _live_group_is_refused(any_kafka, store, group_protocol="consumer")
 
 
 def test_a_streams_group_refuses_the_plan(real_kafka: Kafka, store: SnapshotStore) -> None:

@@ -132,10 +132,10 @@ def test_missing_groups_have_a_state_and_missing_partitions_have_rows(any_kafka:
             assert row.error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_kip848_group_with_members_is_not_idle(real_kafka: Kafka) -> None:
+def test_a_kip848_group_with_members_is_not_idle(any_kafka: Kafka) -> None:
     """DescribeGroups returns the state Dead for such a group (KIP-848)."""
-    topic, group = real_kafka.new_topic(), real_kafka.new_name("g")
-    with member(real_kafka, group, topic, group_protocol="consumer"), asking(real_kafka) as client:
+    topic, group = any_kafka.new_topic(), any_kafka.new_name("g")
+    with member(any_kafka, group, topic, group_protocol="consumer"), asking(any_kafka) as client:
         facts = gather_facts(client, [group], {topic: None}, ToEarliest(), soon(client)).values[group]
     assert facts.group is not None
     assert facts.group.type == "consumer"

@@ -10,16 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.admin.offsets.snapshots import (
-    Change,
-    Snapshot,
-    SnapshotError,
-    SnapshotStore,
-    as_text,
-    default_folder,
-    from_text,
-    new_id,
-)
+from kcli.admin.offsets.snapshots import Change, Snapshot, SnapshotStore, as_text, from_text
+from kcli.admin.state_files import SnapshotError, default_folder, new_id
 from kcli.errors import ConfigError, NotFound
 from kcli.structs import OffsetAndMetadata, TopicPartition
 

@@ -8,17 +8,22 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
+from uuid import UUID
 
+from kcli.broker.cluster_view import LiveBroker
 from kcli.broker.config import BrokerConfig
 from kcli.broker.group.group_coordinator import GroupCoordinator
+from kcli.broker.group.group_records import KeyAndValue
 from kcli.broker.handlers.api_table import HANDLERS
+from kcli.broker.metadata.cluster_values import PartitionState
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import read_request, response_parts
 from kcli.broker.security.allow_all import AllowAll
 from kcli.broker.timer import Timer
+from kcli.broker.topic_store import Topic
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
 from kcli.protocol.headers import decode_response, encode_request
@@ -34,6 +39,7 @@ from kcli.protocol.messages.offset_commit import (
 from kcli.protocol.offsets_topic import GroupMetadataValue, decode_group_value, encode_group_value
 from kcli.protocol.registry import response_type
 from kcli.protocol.wire import Message, Request
+from kcli.structs import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 R = TypeVar("R", bound=Message)
 _MEMBER_ID = re.compile(r"([\w.]*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -156,6 +162,9 @@ class FakeStore:
             self.log.append((group_id, encode_group_value(value)))
         return self.refuse_with
 
+    def store_records(self, group_id: str, records: Sequence[KeyAndValue], now_wall_ms: int) -> ErrorCode:
+        raise NotImplementedError("the log in memory of OffsetsHarness takes the records of consumer groups")
+
     def delete_group(self, group_id: str, now_wall_ms: int) -> ErrorCode:
         if self.refuse_with is ErrorCode.NONE:
             self.log.append((group_id, None))
@@ -177,10 +186,14 @@ class CoordinatorHarness:
         self.clock = ManualClock()
         self.timer = Timer()
         self.store = FakeStore()
-        self.groups = GroupCoordinator(self.config, self.timer, self.clock, self.store)
-        cluster = SimpleNamespace(
-            node_id=1, address=lambda listener: ("127.0.0.1", 9092), ensure_internal=lambda name: None
+        topics = {name: Topic(name, UUID(int=1), 1) for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)}
+        cluster: Any = SimpleNamespace(
+            topics=topics,
+            ensure_internal=topics.get,
+            partition_state=lambda tp: PartitionState((1,), (1,), 1),
+            brokers=lambda listener: [LiveBroker(1, "127.0.0.1", 9092)],
         )
+        self.groups = GroupCoordinator(self.config, self.timer, self.clock, self.store, cluster)
         self.broker = SimpleNamespace(groups=self.groups, cluster=cluster, authorizer=AllowAll())
 
     def connect(self, client_id: str | None = "tester") -> CoordinatorConnection:
@@ -201,7 +214,9 @@ class CoordinatorHarness:
 
     def restart(self) -> None:
         """Replace the coordinator by a new one with the stored groups."""
-        self.groups = self.broker.groups = GroupCoordinator(self.config, timer := Timer(), self.clock, self.store)
+        self.groups = self.broker.groups = GroupCoordinator(
+            self.config, timer := Timer(), self.clock, self.store, self.broker.cluster
+        )
         self.timer = timer
         for group_id in dict(self.store.log):
             if (value := self.store.last(group_id)) is not None:

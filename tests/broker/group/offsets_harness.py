@@ -85,7 +85,7 @@ class OffsetsHarness(CoordinatorHarness):
 
     def restart(self) -> None:
         self.offsets = OffsetStore(self.config, self.replicas, self.cluster, self.clock)  # type: ignore[arg-type]
-        self.groups = GroupCoordinator(self.config, self.timer, self.clock, self.offsets)
+        self.groups = GroupCoordinator(self.config, self.timer, self.clock, self.offsets, self.cluster)
         self.offsets.load(self.groups)
         self.broker = SimpleNamespace(
             groups=self.groups, cluster=self.cluster, offsets=self.offsets, authorizer=AllowAll()

@@ -10,6 +10,7 @@ from uuid import UUID
 from kcli.broker.config import BrokerConfig
 from kcli.broker.group.expiry import GroupFacts
 from kcli.broker.group.group_log import GroupLog
+from kcli.broker.group.group_records import KeyAndValue, group_record
 from kcli.broker.group.offset_store import NewOffset, OffsetStore
 from kcli.broker.log.log_config import LogConfig
 from kcli.clock import ManualClock
@@ -58,7 +59,7 @@ class MemoryReplicas:
         self.failure: ErrorCode | None = None
         self.fail_after = 0
 
-    def append_internal(self, tp: TopicPartition, batch: bytes, now_wall_ms: int) -> None:
+    def append_internal(self, tp: TopicPartition, batch: bytes, now_wall_ms: int, verification: Any = None) -> None:
         if self.failure is not None and self.fail_after == 0:
             raise BrokerError(self.failure)
         self.fail_after = max(0, self.fail_after - 1)
@@ -75,6 +76,7 @@ class Topics:
 
     def __init__(self, replicas: MemoryReplicas, offsets_partitions: int = 50) -> None:
         self.topics: dict[str, Any] = {}
+        self.features = {"group.version": 1}
         self._replicas = replicas
         self._offsets_partitions = offsets_partitions
         self._ids = 0
@@ -108,6 +110,9 @@ class Groups:
 
     def facts(self, group_id: str) -> GroupFacts | None:
         return self.known.get(group_id)
+
+    def tombstones(self, group_id: str) -> list[KeyAndValue]:
+        return [group_record(group_id, None)]
 
     def forget(self, group_id: str) -> None:
         del self.known[group_id]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcli.broker.group.expiry import CommittedOffset, GroupFacts, expired_offsets, is_subscribed
+from kcli.structs import TopicPartition
 from tests.broker.group.store_harness import clicks, orders
 
 NOW_MS, RETENTION_MS = 10_000, 1000
@@ -74,3 +75,12 @@ def test_consumer_group_with_unknown_subscriptions_subscribes_to_every_topic() -
     assert not is_subscribed(GroupFacts("Empty", None, None), "orders")
     assert is_subscribed(GroupFacts("Stable", "consumer", frozenset({"orders"})), "orders")
     assert not is_subscribed(GroupFacts("Stable", "consumer", frozenset({"orders"})), "clicks")
+
+
+@pytest.mark.parametrize("state", ["Stable", "Assigning", "Reconciling"])
+def test_a_consumer_group_keeps_the_offsets_of_its_topics_in_any_state(state: str) -> None:
+    group = GroupFacts(state, "consumer", frozenset({"orders"}))
+    read, former = TopicPartition("orders", 0), TopicPartition("clicks", 0)
+    offsets = {partition: CommittedOffset(1, commit_timestamp_ms=0) for partition in (read, former)}
+
+    assert expired_offsets(offsets, group, 1000, 1000) == [former]

@@ -323,10 +323,10 @@ def test_only_groups_without_members_can_be_forgotten() -> None:
         harness.groups.forget("g")
 
 
-def test_transaction_and_share_coordinators_are_refused() -> None:
+def test_only_the_coordinator_of_share_groups_is_refused() -> None:
     harness = CoordinatorHarness()
     client = harness.connect()
     transactional = ask(client, FindCoordinatorRequest(coordinator_keys=["tx"], key_type=1)).coordinators[0]
-    assert (transactional.error_code, transactional.node_id) == (53, -1)
-    assert ask(client, FindCoordinatorRequest(key="tx", key_type=1), 2).error_code == 53
+    assert (transactional.error_code, transactional.node_id) == (0, 1)
+    assert ask(client, FindCoordinatorRequest(key="tx", key_type=1), 2).error_code == 0
     assert ask(client, FindCoordinatorRequest(coordinator_keys=["s"], key_type=2)).coordinators[0].error_code == 42

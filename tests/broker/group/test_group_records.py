@@ -6,12 +6,14 @@ import pytest
 
 from kcli.broker.group.group_records import LatestValue, Replay
 from kcli.errors import CorruptRecords
+from kcli.protocol.records.batch import HEADER_BYTES, read_batch_info
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.record import NewRecord
 
 LOG = 7
 FIRST, SECOND = 4000, 4001
 NO_PRODUCER = -1
+COUNT_AT = HEADER_BYTES - 4
 KEY, OTHER = b"\0\1key", b"\0\1other"
 
 
@@ -32,7 +34,7 @@ class Log:
         self._add(batch, number)
 
     def _add(self, batch: bytes, number: int = LOG) -> None:
-        self.replay.add_batch(number, memoryview(batch))
+        self.replay.add_batch(number, read_batch_info(batch))
         self.end += int.from_bytes(batch[23:27], "big") + 1
 
     @property
@@ -126,18 +128,20 @@ def test_marker_without_a_transaction_changes_nothing(log: Log) -> None:
 
 
 def test_idempotent_batch_without_a_transaction_applies_at_once(log: Log) -> None:
-    log.replay.add_batch(LOG, memoryview(build_batch([NewRecord(KEY, b"1", 5)], producer_id=FIRST, producer_epoch=0)))
+    log.replay.add_batch(
+        LOG, read_batch_info(build_batch([NewRecord(KEY, b"1", 5)], producer_id=FIRST, producer_epoch=0))
+    )
     assert log.values == {KEY: b"1"}
 
 
 def test_damaged_batch_changes_nothing(log: Log) -> None:
     log.write((KEY, b"1"))
     batch = bytearray(build_batch([NewRecord(KEY, b"2", 5), NewRecord(OTHER, b"3", 5)], base_offset=1))
-    batch[-3] ^= 1
-    with pytest.raises(CorruptRecords, match="checksum"):
-        log.replay.add_batch(LOG, memoryview(batch))
+    batch[COUNT_AT:HEADER_BYTES] = (3).to_bytes(4, "big")
+    with pytest.raises(CorruptRecords, match="record 2 of 3 does not fit"):
+        log.replay.add_batch(LOG, read_batch_info(batch))
     short_marker = build_batch([NewRecord(b"\0", b"", 5)], producer_id=FIRST, transactional=True, control=True)
     with pytest.raises(CorruptRecords, match="marker"):
-        log.replay.add_batch(LOG, memoryview(short_marker))
+        log.replay.add_batch(LOG, read_batch_info(short_marker))
 
     assert log.values == {KEY: b"1"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kcli.broker.coordinator_log import key_hash
 from kcli.broker.group.expiry import CommittedOffset, GroupFacts
-from kcli.broker.group.group_log import group_hash
 from kcli.broker.group.offset_store import NewOffset
 from kcli.error_codes import ErrorCode
 from kcli.protocol.offsets_topic import (
@@ -38,7 +38,7 @@ def harness() -> StoreHarness:
 
 @pytest.mark.parametrize(("group_id", "java"), JAVA_HASHES.items())
 def test_partition_of_a_group_equals_kafkas(harness: StoreHarness, group_id: str, java: int) -> None:
-    assert group_hash(group_id) == java
+    assert key_hash(group_id) == java
     assert harness.group_log.partition_for(group_id) == java % 50
 
 
@@ -355,7 +355,7 @@ def test_damaged_batch_is_reported_and_all_others_are_loaded(harness: StoreHarne
 def test_skipped_records_are_counted_by_kind(harness: StoreHarness) -> None:
     harness.commit("billing", (orders(0), 1))
     log = harness.replicas.logs[TopicPartition(OFFSETS_TOPIC, 0)]
-    keys = [b"\0\3\0\1g", b"\0\5\0\1g", b"\0\1\0\x09too short"]
+    keys = [b"\0\x0b\0\1g", b"\0\x0c\0\1g", b"\0\1\0\x09too short"]
     log.append(build_batch([NewRecord(key, b"\0\0", NOW_MS) for key in keys]))
 
     harness.start()

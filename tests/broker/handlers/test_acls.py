@@ -15,8 +15,8 @@ from kcli.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from kcli.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kcli.protocol.messages.describe_acls import DescribeAclsRequest
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from tests.broker.node import DATA, Node
 from tests.broker.rig import Rig
+from tests.broker.single_broker import DATA, Node
 
 READ, ALLOW, TOPIC = AclOperation.READ, AclPermissionType.ALLOW, ResourceType.TOPIC
 SECURITY_DISABLED, KAFKA_STORAGE_ERROR = 54, 56

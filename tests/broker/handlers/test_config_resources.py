@@ -12,14 +12,15 @@ from kcli.broker.handlers.api_table import HANDLERS
 from kcli.protocol.messages import alter_configs as old
 from kcli.protocol.messages import incremental_alter_configs as new
 from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from tests.broker.node import Node
+from kcli.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from tests.broker.single_broker import Node
 from tests.broker.wire import Wire
 from tests.real_kafka import Kafka, OwnBroker
 
 OK, UNKNOWN, INVALID_TOPIC, INVALID_CONFIG, INVALID_REQUEST = 0, 3, 17, 40, 42
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
-FROM_TOPIC, FROM_BROKER, FROM_ALL, FROM_START, DEFAULT = 1, 2, 3, 4, 5
+FROM_TOPIC, FROM_BROKER, FROM_ALL, FROM_START, DEFAULT, FROM_METRICS, FROM_GROUP = 1, 2, 3, 4, 5, 7, 8
 PATIENCE_S = 20
 
 Described = dict[str, tuple[str | None, int]]  # value and source by name
@@ -158,10 +159,9 @@ def test_unknown_or_invalid_resource_has_an_error(kind: int, name: str, code: in
     assert (result.error_code, result.configs) == (code, [])
 
 
-@pytest.mark.parametrize(("kind", "name"), [(LOGGER, "1"), (METRICS, "m"), (GROUP, "g")])
-def test_unsupported_resource_types_have_no_settings(kind: int, name: str) -> None:
-    """Apache Kafka returns settings of loggers, and defaults of groups."""
-    result = describe(Node(), kind, name)
+def test_loggers_have_no_settings() -> None:
+    """Apache Kafka returns settings of loggers."""
+    result = describe(Node(), LOGGER, "1")
     assert (result.error_code, result.configs) == (OK, [])
 
 
@@ -306,9 +306,147 @@ def test_unknown_broker_setting_is_refused() -> None:
     assert alter(Node(), BROKER, "1", ("nope", SET, "1")) == INVALID_CONFIG
 
 
-@pytest.mark.parametrize(("kind", "name"), [(LOGGER, "1"), (METRICS, "m"), (GROUP, "g")])
-def test_settings_of_unsupported_resource_types_cannot_be_changed(kind: int, name: str) -> None:
-    assert alter(Node(), kind, name, ("root", SET, "DEBUG")) == INVALID_CONFIG
+def test_settings_of_loggers_cannot_be_changed() -> None:
+    assert alter(Node(), LOGGER, "1", ("root", SET, "DEBUG")) == INVALID_CONFIG
+
+
+# ---- groups ----
+
+
+def test_group_settings_are_described_as_by_apache_kafka(our_kafka: Kafka, real_kafka: Kafka) -> None:
+    """Compare all settings of a group with overrides, except the broker's own that were given at its start."""
+    answers = []
+    for kafka in (our_kafka, real_kafka):
+        name = kafka.new_name("g")
+        with Wire(kafka.bootstrap_servers) as wire:
+            changes = [("consumer.assignment.interval.ms", SET, "50"), ("share.auto.offset.reset", SET, "earliest")]
+            assert alter(wire, GROUP, name, *changes) == OK
+            wait_for({"share.auto.offset.reset": ("earliest", FROM_GROUP)}, wire, GROUP, name)
+            configs = {config.name: config for config in describe(wire, GROUP, name).configs}
+        for config in configs.values():
+            if any(synonym.source == FROM_START for synonym in config.synonyms):
+                config.value, config.config_source = "given", FROM_START
+                config.synonyms = [one for one in config.synonyms if one.source != FROM_START]
+        answers.append(configs)
+    ours, kafkas = answers
+    assert set(ours) == set(kafkas)
+    given = {name for name in ours if FROM_START in (ours[name].config_source, kafkas[name].config_source)}
+    assert {name: one for name, one in ours.items() if name not in given} == {
+        name: one for name, one in kafkas.items() if name not in given
+    }
+    assert len(ours) == 17
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "code"),
+    [
+        ("nope", "1", INVALID_CONFIG),
+        ("retention.ms", "1", INVALID_CONFIG),
+        ("consumer.session.timeout.ms", "x", INVALID_CONFIG),
+        ("consumer.session.timeout.ms", "1", INVALID_CONFIG),
+        ("consumer.session.timeout.ms", "60001", INVALID_CONFIG),
+        ("consumer.heartbeat.interval.ms", "0", INVALID_CONFIG),
+        ("consumer.heartbeat.interval.ms", "15001", INVALID_CONFIG),
+        ("consumer.assignment.interval.ms", "15001", INVALID_CONFIG),
+        ("consumer.assignment.interval.ms", "-1", INVALID_CONFIG),
+        ("share.delivery.count.limit", "11", INVALID_CONFIG),
+        ("share.isolation.level", "none", INVALID_CONFIG),
+        ("share.auto.offset.reset", "never", INVALID_CONFIG),
+        ("streams.num.standby.replicas", "3", INVALID_CONFIG),
+        ("streams.num.standby.replicas", "2", OK),
+        ("consumer.session.timeout.ms", "50000", OK),
+        ("consumer.session.timeout.ms", None, INVALID_REQUEST),
+    ],
+)
+def test_group_setting_is_checked(setting: str, value: str | None, code: int, wire: Wire, any_kafka: Kafka) -> None:
+    name = any_kafka.new_name("g")
+    assert alter(wire, GROUP, name, (setting, SET, value), validate_only=True) == code
+    assert described(wire, GROUP, name, "share.auto.offset.reset") == {"share.auto.offset.reset": ("latest", DEFAULT)}
+
+
+def test_group_settings_are_listed_and_deleted(wire: Wire, any_kafka: Kafka) -> None:
+    name = any_kafka.new_name("g")
+    assert alter(wire, GROUP, name, ("consumer.session.timeout.ms", APPEND, "50000")) == INVALID_CONFIG
+    assert alter(wire, GROUP, name, ("consumer.session.timeout.ms", SET, "50000")) == OK
+    wait_for({"consumer.session.timeout.ms": ("50000", FROM_GROUP)}, wire, GROUP, name)
+    assert name in groups_with_settings(wire)
+    assert replace(wire, GROUP, name, ("consumer.assignment.interval.ms", "10")) == OK
+    wait_for({"consumer.assignment.interval.ms": ("10", FROM_GROUP)}, wire, GROUP, name)
+    assert described(wire, GROUP, name, "consumer.session.timeout.ms")["consumer.session.timeout.ms"][1] != FROM_GROUP
+    assert alter(wire, GROUP, name, ("consumer.assignment.interval.ms", DELETE, None)) == OK
+    wait_for({"consumer.assignment.interval.ms": ("1000", DEFAULT)}, wire, GROUP, name)
+    assert name not in groups_with_settings(wire)
+    assert alter(wire, GROUP, "", ("consumer.session.timeout.ms", SET, "50000")) == INVALID_REQUEST
+
+
+def groups_with_settings(wire: Wire) -> list[str]:
+    answer = wire.ask(ListConfigResourcesRequest(resource_types=[GROUP]), 1)
+    assert {one.resource_type for one in answer.config_resources} <= {GROUP}
+    return [one.resource_name for one in answer.config_resources]
+
+
+# ---- client metrics ----
+
+
+def test_client_metrics_settings_are_described_as_by_apache_kafka(our_kafka: Kafka, real_kafka: Kafka) -> None:
+    answers = []
+    for kafka in (our_kafka, real_kafka):
+        with Wire(kafka.bootstrap_servers) as wire:
+            assert alter(wire, METRICS, "m1", ("match", SET, "client_id=a.*, client_software_name = b")) == OK
+            wait_for({"match": ("client_id=a.*,client_software_name = b", FROM_METRICS)}, wire, METRICS, "m1")
+            answers.append({config.name: config for config in describe(wire, METRICS, "m1").configs})
+            absent = {config.name: config for config in describe(wire, METRICS, "no-such").configs}
+            answers[-1].update({f"default {name}": config for name, config in absent.items()})
+            assert alter(wire, METRICS, "m1", ("match", DELETE, None)) == OK
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 6
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "code"),
+    [
+        ("nope", "1", INVALID_REQUEST),
+        ("interval.ms", "x", INVALID_CONFIG),
+        ("interval.ms", "99", INVALID_REQUEST),
+        ("interval.ms", "100", OK),
+        ("interval.ms", "3600000", OK),
+        ("interval.ms", "3600001", INVALID_REQUEST),
+        ("metrics", "", OK),
+        ("metrics", "*", OK),
+        ("metrics", "a,,b", INVALID_CONFIG),
+        ("metrics", "a,b,a", OK),
+        ("match", "", OK),
+        ("match", "client_id", INVALID_CONFIG),
+        ("match", "client_id=", INVALID_CONFIG),
+        ("match", "client_id=a=b", INVALID_CONFIG),
+        ("match", "client_id=(", INVALID_CONFIG),
+        ("match", "client_name=a", INVALID_CONFIG),
+        ("match", "client_source_port=1,client_source_address=2", OK),
+        ("interval.ms", None, INVALID_REQUEST),
+    ],
+)
+def test_client_metrics_setting_is_checked(
+    setting: str, value: str | None, code: int, wire: Wire, any_kafka: Kafka
+) -> None:
+    name = any_kafka.new_name("m")
+    assert alter(wire, METRICS, name, (setting, SET, value), validate_only=True) == code
+    assert described(wire, METRICS, name, "interval.ms") == {"interval.ms": ("300000", DEFAULT)}
+
+
+def test_client_metrics_are_listed_and_deleted(wire: Wire, any_kafka: Kafka) -> None:
+    name = any_kafka.new_name("m")
+    assert alter(wire, METRICS, name, ("metrics", APPEND, "a,b")) == INVALID_CONFIG
+    assert alter(wire, METRICS, name, ("metrics", SET, "a,b"), ("interval.ms", SET, "5000")) == OK
+    wait_for({"metrics": ("a,b", FROM_METRICS), "interval.ms": ("5000", FROM_METRICS)}, wire, METRICS, name)
+    assert alter(wire, METRICS, name, ("metrics", SUBTRACT, "a")) == INVALID_CONFIG
+    for version, types in ((0, []), (1, [METRICS])):
+        listed = wire.ask(ListConfigResourcesRequest(resource_types=types), version).config_resources
+        assert name in [one.resource_name for one in listed]
+    assert replace(wire, METRICS, name) == OK
+    wait_for({"metrics": ("", DEFAULT), "interval.ms": ("300000", DEFAULT)}, wire, METRICS, name)
+    listed = wire.ask(ListConfigResourcesRequest(resource_types=[METRICS]), 1).config_resources
+    assert name not in [one.resource_name for one in listed]
+    assert alter(wire, METRICS, "", ("interval.ms", SET, "5000")) == INVALID_REQUEST
 
 
 # ---- AlterConfigs ----

@@ -184,7 +184,7 @@ class TestErrors:
     def test_offset_outside_the_log_is_out_of_range(self, rig: Rig, offset: int) -> None:
         for _ in range(3):
             write(rig)
-        rig.replica_manager.delete_records(TopicPartition("t", 0), 2)
+        rig.replica_manager.delete_records({TopicPartition("t", 0): 2}, timeout_ms=0, now_ms=0)
         row = fetch(rig, ("t", 0, offset))
         assert row.error_code == 1
         assert (row.high_watermark, row.last_stable_offset, row.log_start_offset) == (-1, -1, -1)
@@ -333,7 +333,7 @@ class TestWaiting:
         if isolation_level:
             story.write(7, b"open", b"b", b"c")
         else:
-            rig.partition("t").follower_ends[2] = 1
+            rig.follower("t", end=1)
             write(rig, batch("a", "b", "c"))
         write(rig)
         reader = {"isolation_level": isolation_level}
@@ -344,7 +344,7 @@ class TestWaiting:
         assert fetch(rig, ("t", 0, 5), **reader).records == b""
         if isolation_level:
             story.end(7, commit=True)
-        rig.partition("t").follower_ends.clear()
+        rig.without_follower("t")
         rig.replica_manager.advance_high_watermark(TopicPartition("t", 0))
         write(rig)
         assert [batches(rows(answer.value)[0]) for answer in waiting] == [[1, 4]] * 3
@@ -397,12 +397,11 @@ class TestWaiting:
         assert fetch(rig, ("nope", 0, 0)).error_code == 3, "no known partition, so no wait"
 
     def test_bytes_above_the_high_watermark_do_not_count(self, rig: Rig) -> None:
-        partition = rig.partition("t")
-        partition.follower_ends[2] = 0
+        partition = rig.follower("t", end=0)
         answer = self.park(rig, ("t", 0, 0))
         write(rig)
         assert not answer.is_there, "no follower has the record"
-        partition.follower_ends[2] = 1
+        rig.follower("t", end=1)
         rig.replica_manager.advance_high_watermark(partition.tp)
         assert [batches(row) for row in rows(answer.value)] == [[0]]
 

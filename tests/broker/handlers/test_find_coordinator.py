@@ -8,7 +8,7 @@ import pytest
 
 from kcli.broker.memory_files import Fault
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.broker.node import Node
+from tests.broker.single_broker import Node
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 6])

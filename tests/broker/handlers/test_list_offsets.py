@@ -92,8 +92,7 @@ class TestListOffsets:
         assert answers == {-1: start, -2: start, -3: nothing, -4: start, T0: nothing}
 
     def test_consumers_get_no_offset_above_the_high_watermark(self, rig: Rig) -> None:
-        partition = rig.partition("t")
-        partition.follower_ends[2] = 6
+        partition = rig.follower("t", end=6)
         rig.replica_manager.append_internal(partition.tp, batch("g", now_ms=T0 + 500), T0)
         assert list_offsets(rig, LATEST)[1] == 6
         assert list_offsets(rig, LATEST, isolation_level=1)[1] == 6

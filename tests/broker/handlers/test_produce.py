@@ -147,10 +147,6 @@ class TestRefused:
         assert produce(rig, zipped, 6).error_code == 76
         assert produce(rig, zipped, 7).error_code == 0
 
-    def test_transactional_batch_with_a_transactional_id_is_refused(self, rig: Rig) -> None:
-        records = batch("a", transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
-        assert produce(rig, records, transactional_id="x").error_code == 48
-
     def test_null_key_in_a_compacted_topic_is_a_record_error(self, rig: Rig) -> None:
         rig.topic("compacted", cleanup_policy=frozenset({"compact"}))
         answer = produce(rig, batch("a", key=None), topic="compacted")
@@ -237,11 +233,11 @@ class TestIdempotence:
 
 
 class TestReplicas:
-    """A single node has no followers, but the follower positions of a partition are tested nevertheless."""
+    """Writes with acks=all wait for a follower, whose position the tests set."""
 
     @pytest.fixture
     def waiting(self, rig: Rig) -> Answer:
-        rig.partition("t").follower_ends[2] = 0
+        rig.follower("t", end=0)
         answer = rig.send(request(GOOD), 9)
         assert not answer.is_there
         assert rig.replica_manager.produces.delayed == 1
@@ -252,8 +248,7 @@ class TestReplicas:
         return one.error_code, one.base_offset
 
     def follower_has(self, rig: Rig, offset: int) -> None:
-        partition = rig.partition("t")
-        partition.follower_ends[2] = offset
+        partition = rig.follower("t", end=offset)
         rig.replica_manager.advance_high_watermark(partition.tp)
 
     def test_acks_all_waits_for_every_replica(self, rig: Rig, waiting: Answer) -> None:
@@ -272,7 +267,7 @@ class TestReplicas:
         assert rig.partition("t").log.log_end_offset == 3
 
     def test_acks_one_does_not_wait(self, rig: Rig) -> None:
-        rig.partition("t").follower_ends[2] = 0
+        rig.follower("t", end=0)
         assert produce(rig, GOOD, acks=1).base_offset == 0
 
     def test_partition_deletion_ends_the_wait(self, rig: Rig, waiting: Answer) -> None:
@@ -286,7 +281,7 @@ class TestReplicas:
         assert produce(rig, GOOD).error_code == 6
 
     def test_one_slow_partition_does_not_fail_the_others(self, rig: Rig) -> None:
-        rig.partition("t", 1).follower_ends[2] = 0
+        rig.follower("t", 1, end=0)
         data = [PartitionProduceData(index=at, records=GOOD) for at in (0, 1)]
         both = ProduceRequest(acks=-1, timeout_ms=100, topic_data=[TopicProduceData(name="t", partition_data=data)])
         answer = rig.send(both, 9)

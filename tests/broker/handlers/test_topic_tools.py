@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -55,3 +58,40 @@ def test_kcat_prints_the_same_for_both_brokers(our_kafka: Kafka, real_kafka: Kaf
     ours = listed(our_kafka)
     assert ours == listed(real_kafka)
     assert "partition 2, leader 1, replicas: 1, isrs: 1" in ours
+
+
+def test_kafka_tools_of_administrators_print_the_same_for_both_brokers(
+    our_kafka: Kafka, real_kafka: Kafka, tmp_path: Path
+) -> None:
+    """Features, elections, reassignments, quotas and client metrics, as kafka-features.sh and the others show them."""
+    topic, user, metrics = (f"tools-{kind}-{uuid4().hex[:6]}" for kind in ("topic", "user", "metrics"))
+    moves = tmp_path / "moves.json"
+    moves.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "replicas": [1]}], "version": 1}))
+    for kafka in (our_kafka, real_kafka):
+        kafka.tool("TopicCommand", "--bootstrap-server", kafka.bootstrap_servers, "--create", "--topic", topic)
+
+    def same(tool: str, *arguments: str) -> str:
+        ours, apaches = (
+            [line.partition("Epoch: ")[0] for line in printed(kafka, tool, *arguments) if "share.version" not in line]
+            for kafka in (our_kafka, real_kafka)
+        )
+        assert ours == [line for line in apaches if "streams.version" not in line]
+        return "\n".join(ours)
+
+    assert "FinalizedVersionLevel: 4.3-IV0" in same("FeatureCommand", "describe")
+    upgrade = ("upgrade", "--feature", "transaction.version=2")
+    assert "transaction.version was upgraded to 2." in same("FeatureCommand", *upgrade)
+    assert "already elected" in same(
+        "LeaderElectionCommand", "--election-type", "preferred", "--topic", topic, "--partition", "0"
+    )
+    assert "is completed" in same(
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand", "--verify", "--reassignment-json-file", str(moves)
+    )
+    entity = ("--entity-type", "users", "--entity-name", user)
+    same("ConfigCommand", "--alter", *entity, "--add-config", "producer_byte_rate=1000000")
+    assert "producer_byte_rate=1000000.0" in same("ConfigCommand", "--describe", *entity)
+    named = ("--name", metrics)
+    same(
+        "org.apache.kafka.tools.ClientMetricsCommand", "--alter", *named, "--metrics", "a.,b", "--match", "client_id=x"
+    )
+    assert "match=client_id=x" in same("org.apache.kafka.tools.ClientMetricsCommand", "--describe", *named)

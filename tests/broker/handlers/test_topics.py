@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID, uuid4
@@ -9,6 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from kcli.broker.handlers.api_table import HANDLERS
+from kcli.broker.memory_files import Fault
 from kcli.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -21,12 +23,13 @@ from kcli.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.broker.node import Node
+from tests.broker.single_broker import Node
 from tests.broker.wire import Wire
 from tests.real_kafka import Kafka
 
 OK, UNKNOWN, INVALID_TOPIC, EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION = 0, 3, 17, 36, 37, 38
 INVALID_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST, POLICY, DISABLED, UNKNOWN_ID = 39, 40, 42, 44, 73, 100
+STORAGE = 56
 NOWHERE = UUID(int=0)
 
 
@@ -336,6 +339,17 @@ def test_partition_count_is_limited() -> None:
     [result] = node.ask(CreatePartitionsRequest(topics=topics), 3).results
     assert result.error_code == POLICY
     assert node.cluster.topics["orders"].partitions == 2
+
+
+def test_topic_that_cannot_be_stored_is_refused_and_the_others_of_its_request_are_created() -> None:
+    node = Node()
+    node.files.faults.append(Fault("make_dir", "refunds-0", errno.ENOSPC))
+    topics = [CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in ("orders", "refunds")]
+
+    response = node.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 7)
+
+    assert [(one.name, one.error_code) for one in response.topics] == [("orders", OK), ("refunds", STORAGE)]
+    assert list(node.cluster.topics) == ["orders"]
 
 
 def test_all_versions_of_kafka_are_served() -> None:

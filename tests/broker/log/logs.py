@@ -12,6 +12,7 @@ from kcli.broker.files import DiskFiles, Files
 from kcli.broker.log.file_records import iter_batches
 from kcli.broker.log.log import AppendInfo, Log
 from kcli.broker.log.log_config import LogConfig
+from kcli.broker.log.producer_checks import NOT_VERIFIED
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.record import Record
 from kcli.protocol.records.scan import iter_records
@@ -152,7 +153,7 @@ class Transactions:
             self._hidden.update(offsets)
 
     def _append(self, data: bytearray) -> AppendInfo:
-        info = self.log.append(data, leader_epoch=0, now_wall_ms=NOW, from_client=False)
+        info = self.log.append(data, leader_epoch=0, now_wall_ms=NOW, from_client=False, verification=NOT_VERIFIED)
         self.log.advance_high_watermark(self.log.log_end_offset)
         return info
 

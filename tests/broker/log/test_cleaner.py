@@ -13,6 +13,7 @@ from kcli.broker.files import DiskFiles
 from kcli.broker.log.cleaner import LogCleaner, read_batches
 from kcli.broker.log.log import Log
 from kcli.broker.log.log_config import LogConfig
+from kcli.broker.log.producer_checks import NOT_VERIFIED
 from kcli.protocol.records.batch import read_batch_info
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.scan import iter_records
@@ -59,7 +60,8 @@ class Bench:
 
     def append(self, *rows: Row, **options: Any) -> None:
         data = build_batch([NewRecord(key, value, NOW) for key, value in rows], **options)
-        self.log.append(bytearray(data), leader_epoch=0, now_wall_ms=NOW, from_client=False)
+        verification = {"verification": NOT_VERIFIED, "from_client": False}
+        self.log.append(bytearray(data), leader_epoch=0, now_wall_ms=NOW, **verification)
         self.log.advance_high_watermark(self.log.log_end_offset)
 
     def roll(self) -> None:

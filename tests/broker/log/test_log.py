@@ -7,6 +7,7 @@ import os
 import pytest
 
 from kcli.broker.log.log import Log
+from kcli.broker.log.producer_checks import NOT_VERIFIED
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.records.scan import iter_records
@@ -332,13 +333,12 @@ def _open_files(keeper: Keeper) -> list[str]:
 
 
 def test_last_stable_offset_stops_at_an_open_transaction(keeper: Keeper) -> None:
-    """This broker has no transactions, but a directory of Apache Kafka may contain one."""
     producer = {"producer_id": 5, "producer_epoch": 0, "transactional": True}
     log = keeper.open()
     append(log, b"a")
     opened = batch(b"b", base_sequence=0, **producer)
     marker = batch(b"\0\0\0\0\0\3", key=b"\0\0\0\1", control=True, **producer)
-    log.append(opened, leader_epoch=0, now_wall_ms=NOW, from_client=False)
+    log.append(opened, leader_epoch=0, now_wall_ms=NOW, verification=NOT_VERIFIED)
     append(log, b"c")
     assert (log.high_watermark, log.last_stable_offset) == (3, 1)
     log.close()
@@ -388,3 +388,16 @@ def test_roll_flushes_the_old_segment(keeper: Keeper) -> None:
     assert log.recovery_point == 2
     assert log.segments[0].is_synced
     assert not log.segments[1].is_synced
+
+
+def test_producer_goes_on_after_a_crash_although_its_records_are_deleted(keeper: Keeper) -> None:
+    log = keeper.open(segment_bytes=150)
+    append(log, b"a" * 50, producer_id=5, producer_epoch=0, base_sequence=0)
+    append(log, b"b" * 50)
+    log.delete_records(1)
+    assert [segment.base_offset for segment in log.segments] == [1]
+    log.close(clean=False)
+    log = keeper.open(clean=False)
+    append(log, b"c", producer_id=5, producer_epoch=0, base_sequence=1)
+    with pytest.raises(BrokerError, match="OUT_OF_ORDER"):
+        append(log, b"d", producer_id=5, producer_epoch=0, base_sequence=1 << 20)

@@ -125,10 +125,6 @@ def test_batches_without_a_producer_only_move_the_end_offset(producers: Producer
     assert producers.end_offset == 3
 
 
-def test_transactional_batches_are_refused(producers: ProducerStateManager) -> None:
-    assert refused(producers, batch(0, 0, transactional=True)) is ErrorCode.INVALID_TXN_STATE
-
-
 def test_inactive_producer_expires(producers: ProducerStateManager) -> None:
     append(producers, batch(0, 0, producer=1, time_ms=NOW))
     append(producers, batch(1, 0, producer=2, time_ms=NOW + 5))
@@ -235,8 +231,10 @@ def test_load_uses_the_newest_snapshot_within_the_log(producers: ProducerStateMa
     assert producers.load(0, 3, NOW) == 2
     assert producers.check(batch(2, 1)) == Duplicate(1, 1, NOW)
     assert producers.snapshots() == [1, 2]
-    assert producers.load(2, 3, NOW) == 2  # a snapshot at the log start offset is not used
-    assert producers.producers == {}
+    assert producers.load(2, 3, NOW) == 2  # its producers go on, although all of their records are deleted
+    assert producers.check(batch(2, 1)) == Duplicate(1, 1, NOW)
+    assert producers.load(3, 3, NOW) == 3
+    assert producers.producers == {}, "those of a snapshot before the log start are forgotten"
 
 
 def test_snapshots_are_removed_with_their_segments(producers: ProducerStateManager) -> None:

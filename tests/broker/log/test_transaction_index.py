@@ -138,15 +138,14 @@ def test_index_is_rebuilt_beyond_damaged_batches(keeper: Keeper, with_snapshots:
     assert len(rebuilt ^ set(story.aborted)) <= 2, "only transactions in the damaged place are unknown"
 
 
-def test_open_transaction_of_an_adopted_log_is_reported(keeper: Keeper) -> None:
+def test_open_transaction_of_an_adopted_log_can_be_ended(keeper: Keeper) -> None:
     log = keeper.open()
     story = Transactions(log)
     story.write(None, b"a")
     story.write(7, b"b")
     log.close()
-    keeper.open().close()
-    assert keeper.reported("open transaction since offset 1")
     log = story.log = keeper.open()
+    assert log.last_stable_offset == 1
     story.end(7, commit=True)
     log.close()
     keeper.open()

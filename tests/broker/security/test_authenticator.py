@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kcli.broker.handlers import api_versions
+from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.request_context import CloseConnection, RequestContext
 from kcli.broker.security.authenticator import Authenticator, Refusal, ServerMechanism, State
 from kcli.errors import AuthenticationError
@@ -52,7 +54,9 @@ class Story:
 
     @staticmethod
     def _versions(request: Any, context: RequestContext) -> Any:
-        return api_versions.handle(None, request, context)  # type: ignore[arg-type]
+        cluster = SimpleNamespace(features={}, supported_features={}, features_epoch=-1)
+        broker: Any = SimpleNamespace(apis=HANDLERS, cluster=cluster)
+        return api_versions.handle(broker, request, context)
 
     def ask(self, request: Request[Any], version: int) -> Any:
         """Return the response, or the Refusal."""

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from kcli.broker.cluster_view import ClusterView
 from kcli.broker.config import BrokerConfig
+from kcli.broker.dynamic_config import DynamicConfig
 from kcli.broker.files import DiskFiles
 from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.memory_files import MemoryFiles
@@ -19,7 +21,7 @@ from kcli.broker.security.acl_rules import allow
 from kcli.broker.security.allow_all import AllowAll
 from kcli.broker.security.authorizer import Authorizer
 from kcli.broker.security.credentials import Credentials
-from kcli.broker.security.delegation_tokens import DelegationToken, DelegationTokens
+from kcli.broker.security.delegation_tokens import DelegationToken, DelegationTokens, TokenFile
 from kcli.broker.security.stored_document import StoredDocument
 from kcli.clock import ManualClock
 from kcli.errors import ConfigError
@@ -61,12 +63,13 @@ class Users:
         self.files.make_dir(DATA)
         self.clock = ManualClock(now_ms=1000)
         self.authorizer: Any = AllowAll()
+        self.cluster = ClusterView(self.config, "c1", DynamicConfig(self.config, {}))
         self.failed: list[str] = []
         self.start()
 
     def start(self) -> None:
         self.credentials = Credentials(self.files, DATA, self.failed.append)
-        self.tokens = DelegationTokens(self.files, DATA, self.failed.append, self.config)
+        self.tokens = DelegationTokens(TokenFile(self.files, DATA, self.failed.append), self.config)
 
     def ask(
         self,

@@ -185,6 +185,7 @@ def test_listening_beyond_loopback_prints_a_warning(running: Any, tmp_path: Path
         (["-c", "num.partitions"], "write key=value"),
         (["-t", "orders:0"], "use NAME or NAME:PARTITIONS"),
         (["-t", ":3"], "use NAME or NAME:PARTITIONS"),
+        (["-t", "or ders"], "--topic: 'or ders' is not valid as a topic name; use at most 249 ASCII letters"),
         (["--ephemeral", "--data-dir", "/tmp/x"], "choose one"),
         (["--ephemeral", "-c", "log.dirs=/tmp/x"], "choose one"),
         (["--port", "1", "-c", "listeners=PLAINTEXT://127.0.0.1:2"], "choose one"),
@@ -367,3 +368,51 @@ def test_serving_plain_records_loads_no_heavy_modules(running: Any, tmp_path: Pa
         assert int(resident) < 70 * 1024
         mapped = Path(f"/proc/{broker.process.pid}/maps").read_text()
         assert not re.findall(r"numpy|cramjam|_ssl|_asyncio|lz4", mapped)
+
+
+def combined(folder: Path, *options: str) -> tuple[str, ...]:
+    """Write a server.properties with both roles, and return the options that use it."""
+    file = folder / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
+        "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\n"
+        f"controller.quorum.bootstrap.servers=127.0.0.1:9093\nlog.dirs={folder / 'data'}\n"
+    )
+    return ("--properties", str(file), *options)
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGKILL])
+def test_broker_with_a_controller_in_its_process(running: Any, tmp_path: Path, signal_number: int) -> None:
+    broker = running(*combined(tmp_path, "-t", "orders:3"))
+    with Wire(broker.address) as wire:
+        assert wire.produce("orders", b"kept") == 0
+    status, out, err = broker.end(signal_number)
+    assert (status, out) == (0 if signal_number == signal.SIGINT else -9, "")
+    assert "kcli: listener CONTROLLER (PLAINTEXT): 127.0.0.1:" in err
+    assert (tmp_path / "data" / "__cluster_metadata-0").is_dir()
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists() == (signal_number == signal.SIGINT)
+
+    again = running(*combined(tmp_path, "-t", "orders:3"))
+    with Wire(again.address) as wire:
+        asked = ListOffsetsTopic(name="orders", partitions=[ListOffsetsPartition(timestamp=-1)])
+        assert wire.ask(ListOffsetsRequest(topics=[asked]), 7).topics[0].partitions[0].offset == 1
+
+
+def test_directory_of_a_broker_without_a_controller_stays_one(running: Any, tmp_path: Path) -> None:
+    assert running("--port", "0", "--data-dir", str(tmp_path / "data"), "-t", "orders").end()[0] == 0
+    broker = running(*combined(tmp_path))
+    with Wire(broker.address) as wire:
+        assert [one.name for one in wire.ask(MetadataRequest(topics=None), 9).topics] == ["orders"]
+    _, _, err = broker.end()
+    assert (
+        f"kcli: {tmp_path / 'data'} is the directory of a broker without a controller: it has kcli-topics.json; "
+        "this broker runs without a controller, and other brokers cannot join it\n"
+    ) in err
+    assert not (tmp_path / "data" / "__cluster_metadata-0").exists()
+
+
+def test_partitions_without_a_metadata_log_are_one_line_with_status_1(tmp_path: Path) -> None:
+    (tmp_path / "data" / "orders-0").mkdir(parents=True)
+    status, err = refused(*combined(tmp_path))
+    assert (status, err.count("\n")) == (1, 1)
+    assert err.startswith(f"kcli: the data directory {tmp_path / 'data'} has partitions (orders-0), but no")

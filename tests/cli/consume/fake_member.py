@@ -44,7 +44,9 @@ class FakeConsumer:
         self.membership = None
         self._unanswered: list[Callable[[], None]] = []
 
-    def subscribe(self, topics: list[str], *, on_assigned: Any, on_revoked: Any, on_lost: Any) -> None:
+    def subscribe(
+        self, topics: list[str], *, pattern: str | None, on_assigned: Any, on_revoked: Any, on_lost: Any
+    ) -> None:
         self.subscription.subscribe(topics)
         self._assigned, self._revoked, self._lost = on_assigned, on_revoked, on_lost
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.fake import Result, run_kcli
 from tests.cli.loopback import loopback_broker
+from tests.needs import needs_package
 
 
 def consume(*argv: str, **environ: str) -> Result:
@@ -23,12 +24,24 @@ def test_raw_options_take_precedence_over_the_output_of_the_environment(option: 
     assert f"{option[0]} cannot be combined with --output csv; it is for raw output" in both.err
 
 
+@pytest.mark.parametrize("option", [("--columns", "offset"), ("--select", ".value")])
+def test_columns_and_select_take_precedence_over_the_output_of_the_environment(option: tuple[str, str]) -> None:
+    needs_package("jq")
+    for output in ("jsonl", "table"):
+        assert consume(*option, KCLI_OUTPUT=output).status == 5
+    other = {"--columns": "jsonl", "--select": "table"}[option[0]]
+    assert consume(*option, "--output", other).status == 2
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
         ("-o", "5:3", "it ends before it starts"),
         ("--grep", "(", "not a valid regular expression"),
         ("-f", "%q", "not a valid verb"),
+        ("-f", "%{value.id}", "requires a decoder, such as -s value=json"),
+        ("-s", "value=xyz", "value: 'xyz' is not a known format"),
+        ("--columns", "offset,id", "'id' is not a valid column"),
         ("-n", "0", "--max-messages: 0 is out of range; use at least 1"),
         ("--idle-timeout", "0", "a number of seconds above 0"),
         ("--isolation-level", "serializable", "read_uncommitted"),

@@ -4,10 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from kcli.cli.consume.filters import _search_literal, compile_filters, matching_rows
+from kcli.cli.consume.filters import compile_filters, matching_rows
 from kcli.errors import ConfigError
 from tests.cli.consume.data import columns, record
 
@@ -50,6 +48,21 @@ def test_all_filters_must_match() -> None:
     assert chosen(grep="paid", key="alice", headers=["type=order"]) == [0]
 
 
+def test_a_name_of_a_header_is_compared_as_a_whole() -> None:
+    many = columns(
+        *(record(headers=[("typ", b"x"), ("type", b"order")][: n % 3]) for n in range(50)),
+        record(headers=[("typeorder", b""), ("", b"type=order"), ("\u00fc", b"order")]),
+    )
+
+    def with_header(text):
+        return np.flatnonzero(matching_rows(compile_filters(None, None, [text], invert=False), many)).tolist()
+
+    assert with_header("type=^order$") == list(range(2, 50, 3))
+    assert with_header("\u00fc=o") == [50]
+    assert with_header("typ=x") == [n for n in range(50) if n % 3]
+    assert with_header("order=.") == []
+
+
 def test_invert_negates_the_whole_condition() -> None:
     assert chosen(grep="paid", invert=True) == [1, 2, 3]
     assert chosen(grep="paid", key="alice", invert=True) == [1, 2, 3, 4]
@@ -73,21 +86,3 @@ def test_no_filter() -> None:
 def test_an_invalid_filter_is_an_error(arguments, words):
     with pytest.raises(ConfigError, match="^" + re.escape(words)):
         chosen(**arguments)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.one_of(st.none(), st.binary(max_size=6)), max_size=20), st.binary(max_size=3), st.binary(max_size=2))
-def test_a_literal_search_matches_the_search_of_each_value(values, literal, gap):
-    buffer, starts = bytearray(), []
-    for value in values:
-        buffer += gap
-        starts.append(len(buffer))
-        buffer += value or b""
-    lengths = np.array([-1 if value is None else len(value) for value in values], np.int64)
-    found = _search_literal(literal, memoryview(buffer), np.array(starts, np.int64), lengths)
-    assert found is not None
-    assert found.tolist() == [value is not None and literal in value for value in values]
-
-
-def test_spans_out_of_order_are_not_searched_as_one_buffer() -> None:
-    assert _search_literal(b"a", b"aXa", np.array([2, 0]), np.array([1, 1])) is None

@@ -95,6 +95,8 @@ def test_escaped_json_is_valid_json() -> None:
         (b"a refund, a refund", b"refund", "a <refund>, a <refund>"),
         (b"none", b"refund", "none"),
         (b"aaa", b"a*", "<aaa>"),
+        (b"ab", b"$|b?", "a<b>"),
+        (b"none", b"$", "none"),
         (b"\x1b[2J!", rb"\[2", "\\x1b<[2>J!"),
         ("zażółć".encode(), b"\xbc", "za<ż>ółć"),  # the second byte of a character
         ("ü".encode(), b".", "<ü>"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from kcli.cli.consume.filters import compile_filters
 from kcli.cli.consume.options import RenderOptions, make_renderer
 from kcli.cli.consume.read_loop import Count, Limits, PrintedRecords, print_records
@@ -152,3 +154,24 @@ def test_stats_are_lines_per_partition_and_a_total() -> None:
         ["total", "-", "2", "8", "1", "4"],
         ["in", "2.000", "s"],
     ]
+
+
+def merged(*rows: tuple[int, int, bytes]) -> RecordColumns:
+    """Return records of several partitions in this order: partition, offset, value."""
+    found = values(*(value for _, _, value in rows))
+    found.partitions = np.array([partition for partition, _, _ in rows])
+    found.offsets = np.array([offset for _, offset, _ in rows])
+    return found
+
+
+def test_merged_records_are_counted_by_partition() -> None:
+    run = Run([[(P0, merged((1, 7, b"a"), (0, 3, b"bb"), (1, 8, b"c")))]])
+    assert run.text == b"a\nbb\nc\n"
+    assert run.printed.counts == {P0: Count(1, 2), P1: Count(2, 2)}
+
+
+def test_the_first_unprinted_merged_record_of_each_partition_is_stored() -> None:
+    rows = merged((1, 7, b"a"), (0, 3, b"b"), (1, 8, b"c"), (0, 4, b"d"), (1, 9, b"e"))
+    run = Run([[(P0, rows)]], limits=Limits(max_records=2))
+    assert (run.stop, run.text) == (StopReason.RECORD_LIMIT, b"a\nb\n")
+    assert run.printed.first_unprinted == {P0: 4, P1: 8}

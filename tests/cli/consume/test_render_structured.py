@@ -7,6 +7,7 @@ import json
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from kcli.cli.consume.options import RenderOptions, make_renderer
 from kcli.cli.consume.renderer import Renderer
 from kcli.protocol.records.columns import RecordColumns
+from kcli.structs import TopicPartition
 from tests.cli.consume.data import NOON, ORDERS_3, columns, record
 
 MIXED = columns(
@@ -81,6 +83,68 @@ def test_the_bytes_can_be_restored_from_json(rows, terminal):
     read = lines(batch, terminal=terminal)
     got = [(as_bytes(one, "key"), as_bytes(one, "value"), as_bytes(one["headers"][0], "value")) for one in read]
     assert got == rows
+
+
+TEXT = st.one_of(DATA, st.text('a,"\n\r\t\\\x1e\x00\u00fc', max_size=8).map(str.encode))
+HEADERS = st.lists(st.tuples(st.text('ab"\\\n', max_size=4), TEXT), max_size=3)
+
+
+def text_of(data: bytes | None) -> tuple[str, str]:
+    """Return bytes as text, and its encoding."""
+    try:
+        return ("", "null") if data is None else (data.decode(), "utf-8")
+    except UnicodeDecodeError:
+        return base64.b64encode(data or b"").decode(), "base64"
+
+
+def json_headers_of(headers: list[tuple[str, bytes | None]]) -> str:
+    objects = []
+    for name, value in headers:
+        text, encoding = text_of(value)
+        more = {"value_encoding": encoding} if encoding == "base64" else {}
+        objects.append({"name": name, "value": None if value is None else text, **more})
+    return json.dumps(objects, ensure_ascii=False)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(TEXT, TEXT, HEADERS), min_size=1, max_size=12))
+def test_rows_are_those_of_a_plain_writer(rows):
+    batch = columns(*(record(value, key, headers=headers) for key, value, headers in rows), base_offset=98)
+    texts = []
+    for n, (key, value, headers) in enumerate(rows):
+        times = [str(NOON), "2024-01-31T12:00:00.000Z", "create"]
+        shown_headers = json_headers_of(headers) if headers else ""
+        texts.append(["orders", "3", str(98 + n), *times, *text_of(key), *text_of(value), shown_headers])
+    expected = "".join(",".join(map(csv_quoted, row)) + "\n" for row in texts)
+    assert bytes(make_renderer(RenderOptions("csv")).render(ORDERS_3, batch)).decode() == expected
+    expected = "".join("\t".join(map(tsv_escaped, row)) + "\n" for row in texts)
+    assert bytes(make_renderer(RenderOptions("tsv")).render(ORDERS_3, batch)).decode() == expected
+
+
+def csv_quoted(text: str) -> str:
+    return '"{}"'.format(text.replace('"', '""')) if re.search('[,"\r\n]', text) else text
+
+
+def tsv_escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(TEXT, TEXT, HEADERS), min_size=1, max_size=12), st.booleans())
+def test_lines_are_those_of_a_plain_encoder(rows, appended):
+    times = {"timestamp_type": "append", "max_timestamp_ms": NOON} if appended else {}
+    batch = columns(*(record(value, key, headers=headers) for key, value, headers in rows), base_offset=98, **times)
+    expected = ""
+    for n, (key, value, headers) in enumerate(rows):
+        fields = {"topic": "orders", "partition": 3, "offset": 98 + n, "timestamp": NOON}
+        fields["timestamp_type"] = "append" if appended else "create"
+        for name, data in (("key", key), ("value", value)):
+            text, encoding = text_of(data)
+            fields |= {name: None if data is None else text}
+            fields |= {f"{name}_encoding": encoding} if encoding == "base64" else {}
+        line = json.dumps(fields, ensure_ascii=False)
+        expected += f'{line[:-1]}, "headers": {json_headers_of(headers)}}}\n'
+    assert bytes(make_renderer(RenderOptions("jsonl")).render(ORDERS_3, batch)).decode() == expected
 
 
 def test_the_document_is_valid_json_over_all_batches() -> None:
@@ -161,3 +225,23 @@ def test_a_table_counts_terminal_cells_and_colours_matches_without_shifting_colu
         "  k1    東京\x1b[1;31mVALUE\x1b[0m  -",
         "  key2  \x1b[1;31mVALUE\x1b[0m      -",
     ]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        RenderOptions(output="jsonl"),
+        RenderOptions(output="csv"),
+        RenderOptions(output="table"),
+        RenderOptions(format="%t %p %o %s\\n"),
+    ],
+)
+def test_merged_records_are_printed_as_each_alone_with_its_own_partition(options: RenderOptions) -> None:
+    records = columns(*(record(b"%d" % number) for number in range(4)))
+    alone, together = make_renderer(options), make_renderer(options)
+    numbers = [2, 0, 2, 11]
+    expected = b"".join(
+        bytes(alone.render(TopicPartition("orders", number), records.take([row]))) for row, number in enumerate(numbers)
+    )
+    records.partitions = np.array(numbers)
+    assert bytes(together.render(ORDERS_3, records)) == expected

@@ -143,8 +143,36 @@ def test_a_demo_that_is_stopped_stops_its_broker(number: signal.Signals, tmp_pat
         assert line, out
         out += line
     process.send_signal(number)
-    process.stdout.read()
-    assert process.wait(20) in (128 + number, -number, 130)
+    out += process.stdout.read()
+    assert process.wait(20) in (128 + number, -number, 130), out
     process.stdout.close()
     assert not answers(address_in(out)[1])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_of_a_cluster_kills_a_leader_and_loses_nothing(tmp_path: Path) -> None:
+    out, _ = demo(tmp_path, "--nodes", "3")
+    [leader] = re.findall(r"# Broker (\d) leads partition 0\. Kill its process\.\n\$ kill -9 \d+\n", out)
+    assert f"\nnode {leader} was killed by SIGKILL; start it again: kcli broker run --node {leader} --data-dir " in out
+    [successor] = re.findall(r"# Broker (\d) leads now", out)
+    assert successor != leader
+    faulty, healthy = re.findall(r"\$ kcli topic describe --unhealthy\n((?:.+\n)+)", out)
+    assert len(faulty.splitlines()) == 1 + 2 * 3
+    assert len(healthy.splitlines()) == 1
+    assert re.search(r"^0:\d+ an order before the kill\n0:\d+ an order after the kill$", out, re.MULTILINE)
+    assert out.rstrip().splitlines()[-1].startswith("The demo is complete: the brokers are stopped")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cluster_that_is_kept_ends_with_its_processes(tmp_path: Path) -> None:
+    out, _ = demo(tmp_path, "--nodes", "2", "--keep")
+    found = re.search(r"`kill (\d+) (\d+)`", out)
+    assert found is not None
+    _, port = address_in(out)
+    assert answers(port)
+    for pid in found.groups():
+        os.kill(int(pid), signal.SIGTERM)
+    deadline = time.monotonic() + 30
+    while answers(port) or list(tmp_path.iterdir()):
+        assert time.monotonic() < deadline, f"left behind: {list(tmp_path.iterdir())}"
+        time.sleep(0.05)

@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kcli.broker.embedded import EmbeddedBroker
-from kcli.cli.group.explain import page
+from kcli.cli.group.explain import heading
+from kcli.cli.output.finding_pages import page
 from tests.admin.explain.explain_cases import cluster_facts, group, group_survey, member, unchanged_findings
 from tests.cli.fake import FakeEnvironment, Result, run_kcli
 
@@ -72,10 +73,8 @@ def test_an_unknown_lag_is_not_shown_as_zero(rows: dict[str, tuple[int | None, .
     from kcli.admin.explain.observations import Observations
 
     seen = group(member("a", *rows))
-    assert expected in page(
-        FakeEnvironment(),
-        Observations(group_survey(seen, rows, 0), group_survey(seen, rows, 6000), cluster_facts()),
-        [],
+    assert expected in heading(
+        Observations(group_survey(seen, rows, 0), group_survey(seen, rows, 6000), cluster_facts())
     )
 
 
@@ -86,7 +85,8 @@ def test_control_characters_in_names_are_escaped_on_a_terminal() -> None:
     surveys = group_survey(seen, rows, 0), group_survey(seen, rows, 6000)
     from kcli.admin.explain.observations import Observations
 
-    text = page(env, Observations(*surveys, cluster_facts()), list(unchanged_findings(seen, rows).values()))
+    observations = Observations(*surveys, cluster_facts())
+    text = page(env, heading(observations), list(unchanged_findings(seen, rows).values()))
     assert "\x1b[2J" not in text
     assert "a\\x1b[2J-1" in text
 
@@ -140,7 +140,10 @@ def test_an_unreachable_broker_is_a_timeout() -> None:
     assert len(result.err.splitlines()) == 1
 
 
-SURVEY_APIS = {"ApiVersions", "Metadata", "FindCoordinator", "DescribeGroups", "OffsetFetch", "ListOffsets"}
+SURVEY_APIS = {
+    *("ApiVersions", "Metadata", "FindCoordinator", "ConsumerGroupDescribe", "DescribeGroups"),
+    *("OffsetFetch", "ListOffsets"),
+}
 CONTEXT_APIS = {"Fetch", "DescribeConfigs"}  # the age of the next record, and how long it is kept
 
 
@@ -150,7 +153,6 @@ CONTEXT_APIS = {"Fetch", "DescribeConfigs"}  # the age of the next record, and h
     ids=["explain", "watch"],
 )
 def test_only_read_requests_are_sent(broker: EmbeddedBroker, command: list[str], apis: set[str]) -> None:
-    """The embedded broker has no KIP-848 groups, so ConsumerGroupDescribe is not sent."""
     before = len(broker.requests)
     name, *options = command
     assert run_kcli("group", name, "late", *options, "-b", broker.address).status == 0

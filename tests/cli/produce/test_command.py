@@ -189,7 +189,8 @@ def test_records_without_acknowledgement_fail_at_the_timeout(kafka: Kafka) -> No
         (("--timestamp", "99999999999999999999"), "is out of range"),
         (("-H", "\udcff=x"), "use a header name in UTF-8"),
         (("-H", "=x"), "-H: the value is not valid; use NAME=VALUE, or NAME for a null value; the name must not be"),
-        (("-X", "transactional.id=t"), "transactional.id is not supported: kcli has no transactions"),
+        (("--transactional-id", "t", "--acks", "1"), "transactional.id requires acks=all"),
+        (("--transactional-id", ""), "--transactional-id must not be empty"),
         (("-X", "partitioner.class=X"), "partitioner.class is not supported"),
         (("-X", "value.serializer=X"), "-X value.serializer has no effect in kcli: values are bytes; remove it"),
         (("-H", ""), "-H: '' is not valid; use NAME=VALUE"),
@@ -333,7 +334,8 @@ def test_the_outcomes_of_all_records_are_printed_as_a_report(kafka: Kafka) -> No
 )
 def test_the_status_is_that_of_the_only_kind_of_failure(kafka: Kafka, error: int, outcome: str, status: int) -> None:
     kafka.log.faults = [Fault(error=error)] * 99
-    run = kafka.produce("--timeout", "0.3", stdin=b"x\n")
+    timeout_s = "1" if status == 5 else "20"  # errors of status 5 are retried until the time is up
+    run = kafka.produce("--timeout", timeout_s, stdin=b"x\n")
     assert run.status == status
     assert run.err.startswith(f"kcli: 1 record {outcome}: ")
 

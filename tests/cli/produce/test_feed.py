@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Iterator, Sequence
+from unittest.mock import create_autospec
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.cli.produce.feed import Splitter, WriteTally, feed
-from kcli.errors import AuthenticationError, BrokerError, TimeoutExpired
+from kcli.cli.produce.feed import CHUNK_BYTES, Splitter, WriteTally, feed, feed_transaction
+from kcli.errors import AuthenticationError, BrokerError, KcliError, TimeoutExpired
 from kcli.producer.batches import Outcome
-from kcli.protocol.records.record import NewRecord
+from kcli.producer.producer import Producer
+from kcli.protocol.records.record import NewRecords
 from kcli.structs import TopicPartition
 from tests.client.sasl_gate import ALICE, SaslGate
 from tests.producer.fake_log import FakeLog
@@ -108,8 +112,8 @@ def test_the_input_is_not_read_on_after_a_failed_authentication() -> None:
         def fileno(self) -> int:
             return quiet
 
-    def parse(segments: Sequence[bytes], wall_ms: int) -> list[NewRecord]:
-        return [NewRecord(None, segment, wall_ms) for segment in segments]
+    def parse(segments: Sequence[bytes], wall_ms: int) -> NewRecords:
+        return NewRecords(segments, wall_ms)
 
     quiet, other_end = os.pipe()
     feed(producer, "orders", None, [Input()], parse, tally, delimiter=b"\n", longest_bytes=100, wall_ms=lambda: 0)
@@ -117,3 +121,69 @@ def test_the_input_is_not_read_on_after_a_failed_authentication() -> None:
     os.close(other_end)
     assert cluster.values() == [b"a"]
     assert [type(failure.error) for failure in tally.failures] == [AuthenticationError]
+
+
+def test_records_before_an_unreachable_registry_are_stored() -> None:
+    cluster = FakeLog()
+    producer, tally = cluster.producer(), WriteTally()
+    answers = [NewRecords([b"a"], 0), KcliError("registry: not reachable")]
+
+    class Input(io.BytesIO):
+        def read1(self, size: int | None = -1, /) -> bytes:
+            return self.readline()
+
+    def parse(segments: Sequence[bytes], wall_ms: int) -> NewRecords:
+        answer = answers.pop(0)
+        if isinstance(answer, KcliError):
+            raise answer
+        return answer
+
+    with pytest.raises(KcliError, match="registry"):
+        feed(
+            producer,
+            "orders",
+            None,
+            [Input(b"a\nb\n")],
+            parse,
+            tally,
+            delimiter=b"\n",
+            longest_bytes=100,
+            wall_ms=lambda: 0,
+        )
+    assert cluster.values() == [b"a"]
+    assert (tally.stored, tally.failures) == (1, [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has pipes of any size")
+def test_a_pipe_is_enlarged_to_a_chunk() -> None:
+    import fcntl
+
+    reader, writer = os.pipe()
+    os.write(writer, b"a\n")
+    os.close(writer)
+    cluster, tally = FakeLog(), WriteTally()
+    with open(reader, "rb") as stream:
+        feed(
+            cluster.producer(),
+            "orders",
+            None,
+            [stream],
+            NewRecords,
+            tally,
+            delimiter=b"\n",
+            longest_bytes=100,
+            wall_ms=lambda: 0,
+        )
+        assert fcntl.fcntl(reader, fcntl.F_GETPIPE_SZ) >= CHUNK_BYTES
+    assert cluster.values() == [b"a"]
+
+
+def test_an_abort_without_an_answer_is_not_reported_as_done() -> None:
+    tally = WriteTally()
+    producer = create_autospec(Producer, instance=True)
+    producer.abort_transaction.side_effect = TimeoutExpired("no answer")
+    with pytest.raises(TimeoutExpired):
+        feed_transaction(producer, tally, lambda: tally.fail(TimeoutExpired("not acknowledged")))
+    assert tally.failure_lines()[1] == (
+        "the transaction will be aborted after transaction.timeout.ms: none of the 0 records read is stored"
+    )

@@ -178,17 +178,22 @@ def test_a_profile_connects_a_command(home: Home) -> None:
 
 CHANGING = {
     ("topic", "create"): ["t"],
+    ("topic", "alter"): ["t", "-p", "2", "--execute"],
+    ("topic", "undo"): ["--last", "--execute"],
+    ("topic", "truncate"): ["t", "--before", "end", "--execute"],
     ("topic", "delete"): ["t", "--execute"],
     ("consume", "topic"): ["t", "--group", "g"],
     ("produce",): ["t"],
     ("group", "delete"): ["g", "--execute"],
     ("group", "remove-members"): ["g", "--all", "--execute"],
+    ("transaction", "abort"): ["a", "--execute"],
     ("offsets", "reset"): ["g", "--to-earliest", "--all-topics", "--execute"],
     ("offsets", "apply"): ["plan.json", "--execute"],
     ("offsets", "copy"): ["g", "--to-group", "h", "--execute"],
     ("offsets", "delete"): ["g", "--topic", "t", "--execute"],
     ("offsets", "undo"): ["--last", "--execute"],
     ("spark", "export"): ["t", "--to", "/nowhere", "--follow", "--commit-group", "g"],
+    ("spark", "load"): ["/nowhere", "--topic", "t"],
 }
 
 
@@ -233,13 +238,22 @@ def test_a_read_only_profile_permits_plans(home: Home) -> None:
 
 
 READING = {
+    *(("completion",), ("help",), ("group", "metrics")),
     *(("demo",), ("topic", "list"), ("topic", "describe"), ("group", "list"), ("group", "describe"), ("group", "lag")),
     *(("group", "watch"), ("group", "explain"), ("group", "wait"), ("offsets", "show"), ("offsets", "export")),
     *(("assignor", "show"), ("assignor", "diff"), ("cluster", "describe"), ("cluster", "api-versions")),
+    ("cluster", "check"),
+    *(("transaction", name) for name in ("list", "describe", "hanging")),
+    *(("schema", name) for name in ("list", "show", "versions", "diff", "check")),
     *(("profile", "list"), ("profile", "show"), ("profile", "use"), ("profile", "check"), ("broker", "run")),
     *(("spark", "doctor"), ("spark", "throughput"), ("spark", "skew"), ("spark", "profile"), ("spark", "gaps")),
     *(("spark", "duplicates"), ("spark", "compare"), ("spark", "lag-history"), ("spark", "group-offsets")),
-    *(("spark", "sql"), ("compat", "consumer-groups")),  # the latter decides by its own options, see above
+    *(
+        ("spark", "sql"),
+        ("spark", "archive"),
+        ("spark", "compact"),
+        ("compat", "consumer-groups"),
+    ),  # the latter decides by its own options, see above
 }
 
 

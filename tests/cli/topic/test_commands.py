@@ -12,6 +12,13 @@ from kcli.protocol.messages import create_topics as create
 from kcli.protocol.messages import delete_topics as delete
 from kcli.protocol.messages import describe_configs as configs
 from kcli.protocol.messages import list_offsets as offsets
+from kcli.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from tests.cli.fake import Result, run_kcli
 from tests.cli.loopback import LoopbackBroker, loopback_broker
 
@@ -125,8 +132,8 @@ def test_list_never_asks_a_broker_to_create_anything(broker: LoopbackBroker) -> 
 
 def test_describe_shows_a_row_per_partition(broker: LoopbackBroker) -> None:
     header, *rows = topic(broker, "describe", "orders").text.splitlines()
-    assert header.split() == ["TOPIC", "PARTITION", "LEADER", "LEADER-EPOCH", "REPLICAS", "ISR", "OFFLINE"]
-    assert [row.split() for row in rows] == [["orders", str(n), "1", "4", "1", "1", "-"] for n in range(3)]
+    assert header.split() == ["TOPIC", "PARTITION", "LEADER", "LEADER-EPOCH", "REPLICAS", "ISR", "OFFLINE", "FAULTS"]
+    assert [row.split() for row in rows] == [["orders", str(n), "1", "4", "1", "1", "-", "-"] for n in range(3)]
 
 
 def test_describe_with_offsets_estimates_the_records(broker: LoopbackBroker) -> None:
@@ -295,3 +302,163 @@ def test_a_host_that_does_not_resolve_is_named() -> None:
     assert (result.status, result.out) == (5, b"")
     assert "no-such-host.invalid" in result.err
     assert result.err.count("\n") == 1
+
+
+def test_describe_on_a_terminal_of_80_columns_has_a_table_for_each_topic() -> None:
+    name = "a.topic.with.a.rather.long.name.of.the.payment.service.v1"
+    nodes = [1001, 1002, 1003]
+
+    def metadata(request: MetadataRequest) -> MetadataResponse:
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=1001, host="127.0.0.1", port=broker.port)],
+            cluster_id="loopback",
+            controller_id=1001,
+            topics=[
+                MetadataResponseTopic(
+                    name=name,
+                    topic_id=MADE,
+                    partitions=[
+                        MetadataResponsePartition(
+                            partition_index=number,
+                            leader_id=1001,
+                            leader_epoch=12,
+                            replica_nodes=nodes,
+                            isr_nodes=nodes[:isr],
+                            offline_replicas=nodes[isr:],
+                        )
+                        for number, isr in ((0, 3), (1, 2))
+                    ],
+                ),
+                MetadataResponseTopic(name="oders", error_code=3),
+            ],
+        )
+
+    answers = {offsets.ListOffsetsRequest: _list_offsets, configs.DescribeConfigsRequest: _configs}
+    with loopback_broker({**answers, MetadataRequest: metadata}) as broker:
+        argv = ("topic", "describe", name, "oders", "--offsets", "--configs", "-b", broker.address, "--timeout", "10")
+        narrow = run_kcli(*argv, terminal=True, environ={"COLUMNS": "80", "NO_COLOR": "1"})
+        wide = run_kcli(*argv, "--wide", terminal=True, environ={"COLUMNS": "80", "NO_COLOR": "1"})
+
+    lines = narrow.text.splitlines()
+    assert max(map(len, lines[1:8])) <= 80
+    assert lines[0] == f"{name}: 2 partitions, 3 replicas, id AAAAAAAAAAAAAAAAAAAABw"
+    assert lines[1].split() == ["PARTITION", "LEADER", "REPLICAS", "ISR", "FAULTS", "END-OFFSET"]
+    assert lines[3].split() == ["1", "1001", "1001,1002,1003", "1001,1002", "under-replicated", "0"]
+    assert lines[5].split() == ["NAME", "VALUE", "SOURCE"]
+    assert lines[6].split() == ["retention.ms", "60000", "topic"]
+    assert lines[8] == "oders"
+    assert lines[9].startswith("  UNKNOWN_TOPIC_OR_PARTITION: ")
+    hidden = "LEADER-EPOCH, OFFLINE, START-OFFSET, RECORDS"
+    assert narrow.err.count(f"the terminal is too narrow for {hidden}; --wide shows all columns") == 1
+    assert "START-OFFSET" in wide.text
+    assert narrow.status == 3
+
+
+def unhealthy(request: MetadataRequest) -> MetadataResponse:
+    """Return one healthy topic, and one with each fault, in a cluster whose node 3 is down."""
+
+    def partition(number: int, leader: int, replicas: list[int], isr: list[int]) -> MetadataResponsePartition:
+        return MetadataResponsePartition(
+            partition_index=number,
+            leader_id=leader,
+            leader_epoch=4,
+            replica_nodes=replicas,
+            isr_nodes=isr,
+            offline_replicas=[node for node in replicas if node == 3],
+        )
+
+    orders = [
+        partition(0, 1, [1, 2], [1, 2]),
+        partition(1, 1, [1, 2, 3], [1, 2]),
+        partition(2, 1, [1, 2, 3], [1]),
+        partition(3, -1, [3, 1], [3]),
+        partition(4, -1, [3], [3]),
+    ]
+    topics = {"bills": [partition(0, 2, [2, 1], [1, 2])], "orders": orders}
+    asked = list(topics) if request.topics is None else [it.name for it in request.topics]
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=n, host="127.0.0.1", port=PORT[0]) for n in (1, 2)],
+        cluster_id="loopback",
+        controller_id=1,
+        topics=[MetadataResponseTopic(name=name, partitions=topics[name]) for name in asked],
+    )
+
+
+PORT = [0]
+FAULTS = [
+    ["orders", "1", "under-replicated"],
+    ["orders", "2", "under-min-isr,under-replicated"],
+    ["orders", "3", "leaderless"],
+    ["orders", "4", "offline"],
+]
+
+
+def _min_isr(request: configs.DescribeConfigsRequest) -> configs.DescribeConfigsResponse:
+    setting = configs.DescribeConfigsResourceResult(name="min.insync.replicas", value="2", config_source=5)
+    assert [it.resource_name for it in request.resources] == ["orders"]
+    assert request.resources[0].configuration_keys == ["min.insync.replicas"]
+    result = configs.DescribeConfigsResult(resource_type=2, resource_name="orders", configs=[setting])
+    return configs.DescribeConfigsResponse(results=[result])
+
+
+@pytest.fixture
+def faulty() -> Iterator[LoopbackBroker]:
+    with loopback_broker({MetadataRequest: unhealthy, configs.DescribeConfigsRequest: _min_isr}) as serving:
+        PORT[0] = serving.port
+        yield serving
+
+
+def test_unhealthy_shows_the_faulty_partitions_of_all_topics(faulty: LoopbackBroker) -> None:
+    _, *rows = topic(faulty, "describe", "--unhealthy").text.splitlines()
+    assert [[*row.split()[:2], row.split()[-1]] for row in rows] == FAULTS
+    [orders] = items(topic(faulty, "describe", "--unhealthy", "-O", "json"))
+    assert (orders["topic"], orders["partition_count"], len(orders["partitions"])) == ("orders", 5, 4)  # type: ignore[arg-type]
+    page = topic(faulty, "describe", "--unhealthy", terminal=True).text
+    assert page.startswith("orders: 4 of 5 partitions, 1 to 3 replicas\n")
+    assert "bills" not in page
+
+
+def test_describe_shows_the_faults_among_all_partitions(faulty: LoopbackBroker) -> None:
+    rows = [row.split() for row in topic(faulty, "describe", "bills", "orders").text.splitlines()[1:]]
+    assert [row[:2] for row in rows] == [["bills", "0"], *(["orders", str(n)] for n in range(5))]
+    assert [[*row[:2], row[-1]] for row in rows if row[-1] != "-"] == FAULTS
+
+
+def test_unhealthy_of_healthy_topics_shows_nothing(broker: LoopbackBroker) -> None:
+    result = topic(broker, "describe", "--unhealthy", "-O", "json")
+    assert (result.status, items(result), result.err) == (0, [], "")
+    result = topic(broker, "describe", "bills", "--unhealthy", terminal=True)
+    assert (result.status, result.text) == (0, "")
+    assert result.err == "kcli: no partition has a fault; partitions checked: 1\n"
+    assert topic(broker, "describe").status == 2
+
+
+def test_faults_are_shown_without_the_right_to_read_settings(faulty: LoopbackBroker) -> None:
+    def refuse(request: configs.DescribeConfigsRequest) -> configs.DescribeConfigsResponse:
+        result = configs.DescribeConfigsResult(error_code=29, resource_type=2, resource_name="orders")
+        return configs.DescribeConfigsResponse(results=[result])
+
+    faulty.answers[configs.DescribeConfigsRequest] = refuse
+    result = topic(faulty, "describe", "--unhealthy", "-O", "csv")
+    assert [row.split(",")[-2] for row in result.text.splitlines()[2:4]] == ["under-replicated", "leaderless"]
+    assert "kcli: note: orders: min.insync.replicas is unknown, so under-min-isr is not shown: TOPIC_AUTH" in result.err
+    assert result.status == 0
+    summary = run_kcli("cluster", "describe", "-b", faulty.address)
+    assert "min.insync.replicas is unknown" in summary.err
+
+
+def test_cluster_describe_counts_the_partitions_with_a_fault(faulty: LoopbackBroker) -> None:
+    _, faults = run_kcli("cluster", "describe", "-b", faulty.address).text.split("\n\n")
+    assert [line.split(maxsplit=2) for line in faults.splitlines()] == [
+        ["FAULT", "PARTITIONS", "NAMES"],
+        ["offline", "1", "orders-4"],
+        ["leaderless", "1", "orders-3"],
+        ["under-min-isr", "1", "orders-2"],
+        ["under-replicated", "2", "orders-1, orders-2"],
+    ]
+    [item] = items(run_kcli("cluster", "describe", "-b", faulty.address, "-O", "json"))
+    assert (item["topics"], item["partitions"]) == (2, 6)
+    assert item["faults"][3] == {"fault": "under-replicated", "partitions": 2, "names": ["orders-1", "orders-2"]}  # type: ignore[index]
+    in_csv = run_kcli("cluster", "describe", "-b", faulty.address, "-O", "csv")
+    assert len(in_csv.text.splitlines()) == 3
+    assert "1 offline, 1 leaderless, 1 under-min-isr, 2 under-replicated" in in_csv.err

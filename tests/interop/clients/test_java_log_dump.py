@@ -79,9 +79,8 @@ def test_the_dump_tool_reports_no_error(stopped: tuple[OwnBroker, list[bytes]]) 
     states = dump(kafka, "--files", files(partition, ".snapshot"))
     assert "producerId: " in states
 
-    offsets = [p for p in kafka.data.glob("__consumer_offsets-*") if (p / f"{0:020}.log").stat().st_size]
-    [committed] = offsets
-    result = dump(kafka, "--offsets-decoder", "--files", str(committed / f"{0:020}.log"))
+    [committed] = [log for log in kafka.data.glob(f"__consumer_offsets-*/{0:020}.log") if log.stat().st_size]
+    result = dump(kafka, "--offsets-decoder", "--files", str(committed))
     assert '{"type":"1","data":{"group":"readers","topic":"t","partition":0}}' in result
     # librdkafka's Python client ends the metadata with a zero byte.
     assert '"offset":3000,"leaderEpoch":-1,"metadata":"half' in result

@@ -140,7 +140,7 @@ def test_the_remaining_member_takes_over_all_partitions(
         for one in members:
             values.extend(record.value for records in one.poll(50).values() for record in records)
 
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while sorted(len(one.assignment()) for one in pair) != [2, 2]:
         assert time.monotonic() < deadline
         poll(*pair)

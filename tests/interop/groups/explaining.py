@@ -6,13 +6,21 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
+from kcli.client.config import ClientConfig
+from kcli.client.connect import connect
+from kcli.client.requests import ask_any, ask_node
+from kcli.error_codes import ErrorCode
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
+from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcli.protocol.records.builder import build_batch
+from kcli.protocol.records.record import NewRecord
 from tests.cli.fake import run_kcli
 from tests.real_kafka import Kafka
 
@@ -75,3 +83,29 @@ def meanwhile(work: Callable[[], None], every_s: float = 0.02) -> Iterator[None]
 
 def admin(kafka: Kafka) -> AdminClient:
     return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+
+
+def write_unknown_transaction(kafka: Kafka, topic: str) -> int:
+    """Write a record in a transaction that no coordinator knows to partition 0, which node 1 leads; return its
+    producer id. The brokers must not verify transactions (transaction.partition.verification.enable).
+    """
+    with closing(connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers}))) as client:
+        deadline_ms = client.clock.now_ms() + 20_000
+        leader = client.topics_metadata([topic], deadline_ms).nodes[1]
+        given = ask_any(client, InitProducerIdRequest(transactional_id=None), deadline_ms)
+        while given.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:  # the first producer id of a broker
+            client.sleep(20)
+            given = ask_any(client, InitProducerIdRequest(transactional_id=None), deadline_ms)
+        assert given.error_code == 0
+        batch = build_batch(
+            [NewRecord(None, b"hangs", int(time.time() * 1000), [])],
+            producer_id=given.producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
+        data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
+        request = ProduceRequest(transactional_id="nobody", acks=-1, timeout_ms=10_000, topic_data=[data])
+        answer = ask_node(client, leader, request, deadline_ms, max_version=11)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        return given.producer_id

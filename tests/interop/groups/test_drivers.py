@@ -109,6 +109,7 @@ def test_a_killed_or_stopped_member_loses_its_partitions(our_kafka: Kafka, start
     first = start("confluent", our_kafka, group, topic, session_timeout_ms=1_000)
     second = start("confluent", our_kafka, group, topic, session_timeout_ms=1_000)
     second.wait_assigned(1)
+    first.wait_assigned(1)  # it had both until then
     second.pause()
     first.wait_assigned(2)
     assert len(second.assigned()) == 1, "it does not know"

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from kcli.client.config import ClientConfig
-from kcli.client.connect import connect
-from kcli.client.requests import ask_any, ask_node
-from kcli.error_codes import ErrorCode
-from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
-from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kcli.protocol.records.builder import build_batch
-from kcli.protocol.records.record import NewRecord
-from tests.interop.groups.explaining import admin, commit, explained, fill
+from tests.cli.fake import run_kcli
+from tests.interop.groups.explaining import admin, commit, explained, fill, write_unknown_transaction
 from tests.interop.shapes import wait_until_decided
 from tests.real_kafka import Kafka
 from tests.real_kafka_cluster import KafkaCluster
@@ -90,30 +83,6 @@ def cluster(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         kafka.kill()
 
 
-def write_unknown_transaction(kafka: Kafka, topic: str) -> int:
-    """Write a record in a transaction that no coordinator knows; return its producer id."""
-    with closing(connect(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers}))) as client:
-        deadline_ms = client.clock.now_ms() + 20_000
-        leader = client.topics_metadata([topic], deadline_ms).nodes[1]
-        given = ask_any(client, InitProducerIdRequest(transactional_id=None), deadline_ms)
-        while given.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:  # the first producer id of a broker
-            client.sleep(20)
-            given = ask_any(client, InitProducerIdRequest(transactional_id=None), deadline_ms)
-        assert given.error_code == 0
-        batch = build_batch(
-            [NewRecord(None, b"hangs", int(time.time() * 1000), [])],
-            producer_id=given.producer_id,
-            producer_epoch=0,
-            base_sequence=0,
-            transactional=True,
-        )
-        data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
-        request = ProduceRequest(transactional_id="nobody", acks=-1, timeout_ms=10_000, topic_data=[data])
-        answer = ask_node(client, leader, request, deadline_ms, max_version=11)
-        assert answer.responses[0].partition_responses[0].error_code == 0
-        return given.producer_id
-
-
 @pytest.mark.real_kafka
 def test_the_advice_for_a_hanging_transaction_ends_it(cluster: KafkaCluster) -> None:
     topic, group = cluster.create_placed_topic("payments", [[1]]), "accounting"
@@ -125,10 +94,14 @@ def test_the_advice_for_a_hanging_transaction_ends_it(cluster: KafkaCluster) -> 
 
     assert found["severity"] == "problem"
     assert f"producer {producer_id} (epoch 0) has been open for at least" in found["evidence"]
-    advised = re.search(r"kafka-transactions\.sh (abort .*)\.$", found["advice"])
+    advised = re.search(r"kcli (transaction abort .*)\.$", found["advice"])
     assert advised is not None
     assert "No coordinator knows this transaction" in found["advice"]
-    cluster.tool("TransactionsCommand", "--bootstrap-server", cluster.bootstrap_servers, *advised[1].split())
+    where = ("-b", cluster.bootstrap_servers)
+    hanging = run_kcli("transaction", "hanging", *where, "-O", "jsonl")
+    assert (hanging.status, json.loads(hanging.out)["producer_id"]) == (6, producer_id)
+    assert run_kcli(*advised[1].split(), *where).status == 0
+    assert run_kcli("transaction", "hanging", *where).status == 0
     assert "open-transaction" not in explained(cluster, group)
 
 

@@ -66,6 +66,33 @@ def test_any_content_is_decoded_as_by_the_reference(fill, sizes):
     assert list(decoded.columns) == reference.records(b"".join(data))
 
 
+@pytest.mark.parametrize("share", [0.01, 0.5, 1.0])
+def test_lengths_of_more_bytes_than_needed_are_read_as_by_the_reference(share):
+    rng = random.Random(share)
+    data = b"".join(
+        with_long_lengths(
+            rng, share, build_batch([NewRecord(None, text(rng, i % 50), T) for i in range(300)], base_offset=base)
+        )
+        for base in (0, 300, 600)
+    )
+    [decoded] = decode_sections([RecordSection("t", 0, data, 0)], check_crcs=False)
+    assert decoded.error is None
+    assert list(decoded.columns) == reference.records(data)
+
+
+def with_long_lengths(rng, share, data):
+    """Return the batch with some of the record lengths below 64 written in two bytes."""
+    out, at = bytearray(data[:61]), 61
+    while at < len(data):
+        length, body = reference.varint(data, at)
+        is_long = length < 64 and rng.random() < share
+        out += bytes((data[at] | 0x80, 0)) if is_long else data[at:body]
+        out += data[body : body + length]
+        at = body + length
+    out[8:12] = (len(out) - 12).to_bytes(4, "big")
+    return bytes(out)
+
+
 def test_wrong_guesses_do_not_change_the_result(monkeypatch):
     rows = [NewRecord(None, b"x" * (i % 90), T) for i in range(600)]
     data = b"".join(build_batch(rows[i : i + 100], base_offset=i) for i in range(0, 600, 100))

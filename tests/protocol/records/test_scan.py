@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kcli.errors import CorruptRecords
 from kcli.protocol.records.batch import HEADER_BYTES
-from kcli.protocol.records.builder import NewRecord, build_batch, encode_rows
-from kcli.protocol.records.record import Record
+from kcli.protocol.records.builder import NewRecord, build_batch, encode_records
+from kcli.protocol.records.record import NewRecords, Record
 from kcli.protocol.records.scan import iter_records
 from kcli.protocol.records.summary import RecordsSummary, summarize_records
 
@@ -34,7 +34,7 @@ runs = st.builds(lambda row, times: [row] * times, rows.map(lambda some: some[0]
 
 
 def encode(records: list[NewRecord]) -> bytes:
-    return encode_rows(records, range(len(records)), NOW)
+    return encode_records(NewRecords.of(records), range(len(records)), NOW)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -109,7 +109,7 @@ def test_long_runs_cross_the_varint_widths_of_offset_deltas() -> None:
 
 def test_a_gap_in_the_offsets_within_a_run_is_not_dense() -> None:
     places = [*range(100), *range(101, 200)]
-    data = encode_rows([NewRecord(None, b"x" * 50, NOW)] * len(places), places, NOW)
+    data = encode_records(NewRecords([b"x" * 50] * len(places), NOW), places, NOW)
     assert not summarize_records(data, len(places)).is_dense
 
 

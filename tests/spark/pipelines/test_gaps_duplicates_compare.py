@@ -41,7 +41,7 @@ def test_records_deleted_before_a_task_reads_are_retention(
     produce(any_kafka, topic, 0, 35)
     delete_before(any_kafka, topic, 23)
     options = options_for(any_kafka, "gaps", subscribe=topic, failOnDataLoss="false")
-    [batch] = read_task(options, TaskRange(topic, 0, 4, 30))
+    [batch] = read_task(options, [TaskRange(topic, 0, 4, 30)])
     assert batch.to_pylist() == [
         {"topic": topic, "partition": 0, "first_offset": 4, "last_offset": 22, "offsets": 19, "kind": "retention"}
     ]

@@ -28,7 +28,7 @@ from kcli.spark.pipelines import duplicates, group_offsets, profile, profile_tas
 from kcli.spark.pipelines.by_value import by_value
 from kcli.spark.pipelines.lag_grid import SERIES
 from kcli.spark.pipelines.lag_history import row_columns
-from kcli.spark.pipelines.profile import _task, check_sample, drifts, join_profile, percentile
+from kcli.spark.pipelines.profile import _task, check_sample, drift_note, drifts, join_profile, percentile
 from kcli.spark.pipelines.profile_tasks import MOST_FIELDS, is_chosen, profile_batches
 from kcli.spark.pipelines.result import Result, ms_of
 from kcli.spark.pipelines.skew import gini
@@ -230,6 +230,21 @@ def test_json_types_and_drift() -> None:
     }
     assert not drifts(["integer", "number", "null"])
     assert drifts(["integer", "string"])
+
+
+def test_a_drifting_field_has_the_first_place_of_each_type() -> None:
+    early = [(0, 60_000, b'{"a": null, "b": 1}'), (1, 90_000, b'{"a": 1, "b": 1.5}'), (2, 30_000, b'{"a": "x"}')]
+    late = [(7, 40_000, b'{"a": 2.5}'), (8, 20_000, b'{"b": null}')]
+    parts = [*profile_batches([records(late, 1)], 1), *profile_batches([records(early)], 1)]
+    rows = {row["field"]: row for row in join_profile(parts).fields.rows}
+    assert {name: (it["partition"], it["offset"]) for name, it in rows["a"]["first_of_types"].items()} == {
+        "string": (0, 2),
+        "number": (1, 7),
+        "null": (0, 0),
+        "integer": (0, 1),
+    }
+    assert drift_note(rows["a"]) == "t: a was string, number since 1970-01-01T00:00:40.000Z (1:7)"
+    assert drift_note(rows["b"]) is None, "integers are numbers"
 
 
 def test_the_number_of_fields_is_limited() -> None:

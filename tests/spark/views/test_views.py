@@ -43,7 +43,7 @@ def rows_of(options: SourceOptions, ranges: Iterable[TaskRange] | None = None) -
     tasks: list[Any] = [None]
     if view.ranged:
         with Lookup(options) as lookup:
-            tasks = [tuple(it) for it in (plan_batch(options, lookup).ranges if ranges is None else ranges)]
+            tasks = [[it] for it in (plan_batch(options, lookup).ranges if ranges is None else ranges)]
     batches = [batch for task in tasks for batch in read_task(options, task)]
     columns = [it for it in view.columns if options.columns is None or it[0] in options.columns]
     for batch in batches:

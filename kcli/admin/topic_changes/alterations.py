@@ -1,0 +1,311 @@
+"""Plans that add partitions to topics or change their settings, and the application of these plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from kcli.admin.configs import TOPIC, OwnSetting, alter_configs, own_settings
+from kcli.admin.offsets.checks import check_cluster
+from kcli.admin.state_files import new_id
+from kcli.admin.topic_changes.setting_snapshots import SettingChange, SettingSnapshot, SettingStore
+from kcli.admin.topics import create_partitions, describe_topics, with_similar_topics
+from kcli.client.requests import half_deadline
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError, OutcomeUnknown, Refused
+from kcli.text import did_you_mean, format_time
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+
+PARTITIONS = "partitions"
+_MOVED_KEYS = "keys may change their partition"
+_INTERNAL = (
+    "this is an internal topic: with more partitions, groups or transactions lose their coordinator and its state; use "
+    "--internal to alter it"
+)
+
+Key = tuple[str, str]
+"""A topic, and `partitions` or the name of a setting."""
+
+
+class Wanted(NamedTuple):
+    """Requested changes of one topic: its number of partitions, settings to set, and settings to delete."""
+
+    partitions: int | None = None
+    settings: Mapping[str, str] = {}
+    deleted: Collection[str] = ()
+
+
+class TopicState(NamedTuple):
+    """A topic at the time of the plan; `settings` are all of its settings by name."""
+
+    topic_id: UUID | None
+    partitions: int
+    internal: bool = False
+    settings: Mapping[str, OwnSetting] = {}
+
+
+class Alteration(NamedTuple):
+    """One row of a plan. `old` and `new` are effective values; `why` explains the row.
+
+    `own` and `new_own` are the values set on the topic itself, None: inherited from the broker. An `error` prevents
+    the plan. `action` "keep": nothing to do.
+    """
+
+    topic: str
+    name: str
+    action: Literal["add", "set", "delete", "keep"]
+    old: str | None = None
+    new: str | None = None
+    why: str = ""
+    own: str | None = None
+    new_own: str | None = None
+    error: KcliError | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.topic, self.name
+
+
+class AlterationPlan(NamedTuple):
+    """Rows of all topics, with the ids of the topics and of the cluster. `kind`: "alter" or "undo"."""
+
+    kind: str
+    rows: tuple[Alteration, ...]
+    cluster_id: str | None
+    topic_ids: Mapping[str, UUID | None]
+
+    @property
+    def changes(self) -> list[Alteration]:
+        """The rows that change something."""
+        return [row for row in self.rows if row.action != "keep" and row.error is None]
+
+
+def plan_alterations(
+    client: ConsumerNetworkClient,
+    wanted: Mapping[str, Wanted],
+    deadline_ms: float,
+    *,
+    internal: bool = False,
+    kind: str = "alter",
+) -> AlterationPlan:
+    """Plan changes of these topics; the brokers check them. Changes nothing.
+
+    A topic that does not exist, or a change that a broker refuses, is a row with its error. More partitions of an
+    internal topic are Refused unless `internal`.
+    """
+    states, errors = _read_states(client, wanted, deadline_ms)
+    rows: list[Alteration] = []
+    for topic, changes in wanted.items():
+        if topic in errors:
+            rows.append(Alteration(topic, "", "keep", error=errors[topic]))
+        else:
+            rows += plan_rows(topic, states[topic], changes, internal=internal)
+    refused = _check_with_brokers(client, rows, states, deadline_ms)
+    return AlterationPlan(
+        kind,
+        tuple(row._replace(error=refused.get(row.key, row.error)) for row in rows),
+        client.metadata.cluster.cluster_id,
+        {topic: state.topic_id for topic, state in states.items()},
+    )
+
+
+def _read_states(
+    client: ConsumerNetworkClient, topics: Iterable[str], deadline_ms: float
+) -> tuple[dict[str, TopicState], dict[str, KcliError]]:
+    topics = list(topics)
+    described = describe_topics(client, topics, half_deadline(client, deadline_ms))
+    errors = with_similar_topics(client, described.errors, half_deadline(client, deadline_ms))
+    settings = own_settings(client, TOPIC, described.values, half_deadline(client, deadline_ms))
+    errors.update(settings.errors)
+    return {
+        name: TopicState(topic.topic_id, len(topic.partitions), topic.internal, settings.values[name])
+        for name, topic in described.values.items()
+        if name in settings.values
+    }, errors
+
+
+def plan_rows(topic: str, state: TopicState, wanted: Wanted, *, internal: bool = False) -> list[Alteration]:
+    """Return the rows of one topic. Pure."""
+    rows = []
+    if wanted.partitions is not None:
+        rows.append(_partitions_row(topic, state, wanted.partitions, internal=internal))
+    for name, value in sorted(wanted.settings.items()):
+        now = state.settings.get(name, OwnSetting(None, None, None))
+        row = Alteration(topic, name, "set", now.value, value, _source_of(now), now.own, value)
+        rows.append(row._replace(action="keep", why="is set already") if now.own == value else row)
+    for name in sorted(wanted.deleted):
+        now = state.settings.get(name, OwnSetting(None, None, None))
+        row = Alteration(topic, name, "delete", now.value, now.inherited, "NEW is inherited", now.own, None)
+        is_known = name in state.settings
+        unchanged = row._replace(action="keep", new=now.value, why="is not set on the topic")
+        rows.append(unchanged if is_known and now.own is None else row)
+    return rows
+
+
+def _partitions_row(topic: str, state: TopicState, count: int, *, internal: bool) -> Alteration:
+    row = Alteration(topic, PARTITIONS, "add", str(state.partitions), str(count), _MOVED_KEYS)
+    if count == state.partitions:
+        return row._replace(action="keep", why="has this number already")
+    if count < state.partitions:
+        text = (
+            f"topic {topic} has {state.partitions} partitions, and partitions cannot be removed; give a larger number"
+        )
+        return row._replace(error=Refused(text))
+    return row._replace(error=Refused(_INTERNAL)) if state.internal and not internal else row
+
+
+def _source_of(now: OwnSetting) -> str:
+    return "" if now.own is not None or now.value is None else "OLD is inherited"
+
+
+def _check_with_brokers(
+    client: ConsumerNetworkClient,
+    rows: Sequence[Alteration],
+    states: Mapping[str, TopicState],
+    deadline_ms: float,
+) -> dict[Key, KcliError]:
+    """Let the brokers check the changes without making them; return the errors of refused rows."""
+    changes = [row for row in rows if row.action != "keep" and row.error is None]
+    counts, settings = _requests_of(changes)
+    until_ms = half_deadline(client, deadline_ms)
+    refused: dict[Key, KcliError] = {}
+    if counts:
+        errors = create_partitions(client, counts, until_ms, dry_run=True).errors
+        refused.update({(topic, PARTITIONS): error for topic, error in errors.items()})
+    if settings:
+        errors = alter_configs(client, TOPIC, settings, until_ms, dry_run=True).errors
+        for topic, error in errors.items():
+            refused.update(_blamed(topic, error, settings[topic], states[topic]))
+    return refused
+
+
+def _blamed(
+    topic: str, error: KcliError, changes: Mapping[str, str | None], state: TopicState
+) -> Iterator[tuple[Key, KcliError]]:
+    """Return the error for each setting that it concerns: the unknown ones, those that it names, or all."""
+    if isinstance(error, BrokerError) and error.code == ErrorCode.INVALID_CONFIG:
+        unknown = [name for name in changes if name not in state.settings]
+        for name in unknown:
+            hint = did_you_mean(name, state.settings)
+            text = f"topics have no setting {name}{hint}"
+            yield (topic, name), BrokerError(ErrorCode.INVALID_CONFIG, text, request="IncrementalAlterConfigs")
+        if unknown:
+            return
+    named = [name for name in changes if name in error.message]
+    for name in named or changes:
+        yield (topic, name), error
+
+
+def _requests_of(changes: Iterable[Alteration]) -> tuple[dict[str, int], dict[str, dict[str, str | None]]]:
+    """Return numbers of partitions by topic, and new settings by topic and name (None: delete)."""
+    counts: dict[str, int] = {}
+    settings: dict[str, dict[str, str | None]] = {}
+    for row in changes:
+        if row.action == "add":
+            counts[row.topic] = int(row.new or 0)
+        else:
+            settings.setdefault(row.topic, {})[row.name] = row.new_own
+    return counts, settings
+
+
+def apply_alterations(
+    client: ConsumerNetworkClient,
+    plan: AlterationPlan,
+    snapshots: SettingStore,
+    deadline_ms: float,
+    *,
+    on_snapshot: Callable[[SettingSnapshot], object] = lambda _: None,
+) -> dict[Key, KcliError]:
+    """Make the changes of a plan, settings first; return the errors of the rows that failed.
+
+    The error of a refused row is raised, and Refused for a topic that has changed since, WrongCluster, SnapshotError:
+    then nothing is changed. `on_snapshot` is called with the saved settings before the first change.
+    """
+    for row in plan.rows:
+        if row.error is not None:
+            raise row.error
+    check_cluster(client, plan.cluster_id, half_deadline(client, deadline_ms))
+    changes = plan.changes
+    states, errors = _read_states(client, dict.fromkeys(row.topic for row in changes), deadline_ms)
+    for error in errors.values():
+        raise error
+    for row in changes:
+        check_unchanged(row, states[row.topic], plan.topic_ids.get(row.topic))
+    counts, settings = _requests_of(changes)
+    failed: dict[Key, KcliError] = {}
+    if settings:
+        snapshot = _snapshot_of(client, plan, [row for row in changes if row.action != "add"])
+        snapshots.write(snapshot)
+        on_snapshot(snapshot)
+        failures = alter_configs(client, TOPIC, settings, half_deadline(client, deadline_ms)).errors
+        failed.update({(topic, name): error for topic, error in failures.items() for name in settings[topic]})
+        is_unused = len(failures) == len(settings)
+        if is_unused and not any(isinstance(error, OutcomeUnknown) for error in failures.values()):
+            snapshots.discard(snapshot.id)
+    if counts:
+        failures = create_partitions(client, counts, deadline_ms).errors
+        failed.update({(topic, PARTITIONS): error for topic, error in failures.items()})
+    return failed
+
+
+def check_unchanged(row: Alteration, state: TopicState, topic_id: UUID | None) -> None:
+    """Raise Refused if the topic of a row is not as it was when the change was planned. Pure."""
+    if topic_id is not None and state.topic_id not in (None, topic_id):
+        raise Refused(f"topic {row.topic} was deleted and recreated since the plan; make a new plan")
+    now = (
+        str(state.partitions) if row.action == "add" else state.settings.get(row.name, OwnSetting(None, None, None)).own
+    )
+    before = row.old if row.action == "add" else row.own
+    if now != before:
+        raise Refused(f"{row.name} of topic {row.topic} has changed since the plan; make a new plan")
+
+
+def _snapshot_of(client: ConsumerNetworkClient, plan: AlterationPlan, changes: Sequence[Alteration]) -> SettingSnapshot:
+    now_ms = client.clock.wall_ms()
+    ids = {topic: str(topic_id) for topic, topic_id in plan.topic_ids.items() if topic_id is not None}
+    return SettingSnapshot(
+        new_id(now_ms),
+        now_ms,
+        plan.kind,
+        plan.cluster_id,
+        client.config.bootstrap_servers,
+        tuple(SettingChange(row.topic, row.name, row.own, row.new_own) for row in changes),
+        {row.topic: ids[row.topic] for row in changes if row.topic in ids},
+    )
+
+
+def plan_setting_undo(client: ConsumerNetworkClient, snapshot: SettingSnapshot, deadline_ms: float) -> AlterationPlan:
+    """Plan to restore the settings of a snapshot. WrongCluster for one of another cluster. Changes nothing.
+
+    A topic that was deleted or recreated since is skipped.
+    """
+    check_cluster(client, snapshot.cluster_id, half_deadline(client, deadline_ms))
+    wanted = {
+        topic: Wanted(
+            settings={it.name: it.before for it in snapshot.changes if it.topic == topic and it.before is not None},
+            deleted=[it.name for it in snapshot.changes if it.topic == topic and it.before is None],
+        )
+        for topic in snapshot.topics
+    }
+    plan = plan_alterations(client, wanted, deadline_ms, kind="undo")
+    return plan._replace(rows=tuple(undo_rows(plan, snapshot)))
+
+
+def undo_rows(plan: AlterationPlan, snapshot: SettingSnapshot) -> Iterator[Alteration]:
+    """Return the rows of an undo, with the reason of each; topics that are gone are kept as they are. Pure."""
+    after = {(it.topic, it.name): it.after for it in snapshot.changes}
+    when = f"as before the change of {format_time(snapshot.made_ms)}"
+    for row in plan.rows:
+        then, now = snapshot.topic_ids.get(row.topic), plan.topic_ids.get(row.topic)
+        if isinstance(row.error, BrokerError) and row.error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            yield Alteration(row.topic, row.name, "keep", why="the topic does not exist any more")
+        elif then is not None and now is not None and str(now) != then:
+            yield row._replace(action="keep", new=row.old, error=None, why="the topic was deleted and recreated since")
+        elif row.action == "keep" or row.error is not None:
+            yield row
+        else:
+            yield row._replace(why=when if row.own == after[row.key] else f"{when}; it was changed again since")

@@ -1,0 +1,254 @@
+"""Plans that delete the oldest records of partitions (DeleteRecords, KIP-107), and their application."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from kcli.admin.configs import TOPIC, describe_configs
+from kcli.admin.groups.committed_offsets import ShareOffset, committed_offsets, share_offsets
+from kcli.admin.groups.group import SHARE
+from kcli.admin.groups.listing import list_groups
+from kcli.admin.topics import Bounds, broker_timeout_ms, describe_topics, find_partitions, partition_bounds
+from kcli.client.offset_lookup import EARLIEST, list_offsets
+from kcli.client.requests import Results, fan_out_changes, half_deadline
+from kcli.client.routing import Coordinators, locate_leaders
+from kcli.errors import BrokerError, KcliError, Refused, WakeupError
+from kcli.structs import TopicPartition, numbers_by_topic
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+    from kcli.structs import Node, OffsetAndMetadata
+
+_POLICY, _DELETE = "cleanup.policy", "delete"
+
+
+class Cut(NamedTuple):
+    """The first record to keep: an offset, a number of offsets after the log start or before the end, or a time in ms.
+
+    "time" keeps the records from the first one with this timestamp or a later one; without such a record, none.
+    """
+
+    kind: Literal["offset", "from-start", "from-end", "time"]
+    n: int
+
+
+class PlannedTruncation(NamedTuple):
+    """A partition with its bounds and its new first offset; or the `error` that prevents it.
+
+    `unread` has the groups that have not read all of the deleted records, with the number of offsets that they lose;
+    None: not known. Nothing is deleted if `before` is not above `start`.
+    """
+
+    tp: TopicPartition
+    start: int | None = None
+    end: int | None = None
+    before: int | None = None
+    unread: Mapping[str, int] | None = None
+    error: KcliError | None = None
+
+    @property
+    def records(self) -> int | None:
+        """The number of offsets to delete: an upper bound of the records."""
+        if self.before is None or self.start is None or self.error is not None:
+            return None
+        return max(0, self.before - self.start)
+
+
+class TruncationPlan(NamedTuple):
+    """Rows by partition, the ids of the topics, and the errors of groups whose offsets could not be read."""
+
+    rows: tuple[PlannedTruncation, ...]
+    topic_ids: Mapping[str, UUID | None]
+    group_errors: tuple[KcliError, ...] = ()
+
+    @property
+    def changes(self) -> dict[TopicPartition, int]:
+        """The new first offset of each partition that loses records."""
+        return {row.tp: row.before for row in self.rows if row.error is None and row.records and row.before is not None}
+
+
+class GroupPositions(NamedTuple):
+    """Committed offsets by group, and the errors of groups and brokers whose offsets could not be read."""
+
+    offsets: Mapping[str, Mapping[TopicPartition, int]]
+    errors: tuple[KcliError, ...] = ()
+
+
+def plan_truncation(
+    client: ConsumerNetworkClient, topics: Mapping[str, list[int] | None], cut: Cut, deadline_ms: float
+) -> TruncationPlan:
+    """Plan to delete the records before `cut` in these partitions (None: all of a topic). Changes nothing.
+
+    A topic or partition that does not exist is raised. Rows with errors: a partition without a leader, an offset after
+    the log end, an internal topic, and a topic without the cleanup policy `delete`, all of which brokers refuse.
+    """
+    partitions = find_partitions(client, topics, half_deadline(client, deadline_ms))
+    described = describe_topics(client, topics, half_deadline(client, deadline_ms)).values
+    refused = _refusals(client, [t.name for t in described.values() if t.internal], topics, deadline_ms)
+    bounds = partition_bounds(client, partitions, half_deadline(client, deadline_ms))
+    at_time: Results[TopicPartition, int] = Results()
+    if cut.kind == "time":
+        found = list_offsets(client, dict.fromkeys(bounds.values, cut.n), half_deadline(client, deadline_ms))
+        at_time = Results({tp: it.offset for tp, it in found.values.items()}, found.errors)
+    groups = _group_positions(client, set(partitions), half_deadline(client, deadline_ms))
+    errors = {**bounds.errors, **at_time.errors, **{tp: refused[tp.topic] for tp in partitions if tp.topic in refused}}
+    rows = []
+    for tp in partitions:
+        known = bounds.values.get(tp)
+        if tp in errors or known is None:
+            start, end = known or (None, None)
+            rows.append(PlannedTruncation(tp, start, end, error=errors.get(tp)))
+        else:
+            rows.append(plan_row(tp, known, cut, at_time.values.get(tp), groups))
+    return TruncationPlan(tuple(rows), {name: topic.topic_id for name, topic in described.items()}, groups.errors)
+
+
+def _refusals(
+    client: ConsumerNetworkClient, internal: Sequence[str], topics: Mapping[str, object], deadline_ms: float
+) -> dict[str, KcliError]:
+    """Return the topics of which brokers delete no records. Without the right to read settings, the brokers decide."""
+    refused: dict[str, KcliError] = {}
+    try:
+        settings = describe_configs(client, TOPIC, topics, half_deadline(client, deadline_ms), keys=[_POLICY]).values
+    except WakeupError:
+        raise
+    except KcliError:
+        settings = {}
+    for name, found in settings.items():
+        policies = [setting.value or "" for setting in found if setting.name == _POLICY]
+        if policies and _DELETE not in policies[0].split(","):
+            text = f"topic {name} has {_POLICY}={policies[0]}; brokers delete records only with the policy {_DELETE}"
+            refused[name] = Refused(text)
+    return {**refused, **{name: Refused(f"{name} is an internal topic; its records are state") for name in internal}}
+
+
+def plan_row(
+    tp: TopicPartition, bounds: Bounds, cut: Cut, at_time: int | None, groups: GroupPositions
+) -> PlannedTruncation:
+    """Return the row of one partition; `at_time`: the offset of the time of `cut`, -1: no such record. Pure."""
+    start, end = bounds
+    before = _first_kept(cut, bounds, at_time)
+    row = PlannedTruncation(tp, start, end, before)
+    if before > end:
+        return row._replace(error=Refused(f"{tp} ends at offset {end}, before {before}; give an offset up to {end}"))
+    unread = {
+        group: before - max(start, offsets[tp])
+        for group, offsets in sorted(groups.offsets.items())
+        if tp in offsets and offsets[tp] < before > start
+    }
+    return row._replace(unread=None if groups.errors and not unread else unread)
+
+
+def _first_kept(cut: Cut, bounds: Bounds, at_time: int | None) -> int:
+    start, end = bounds
+    if cut.kind == "offset":
+        return cut.n
+    if cut.kind == "from-start":
+        return min(end, start + cut.n)
+    if cut.kind == "from-end":
+        return max(start, end - cut.n)
+    return end if at_time is None or at_time < 0 else at_time
+
+
+def _group_positions(
+    client: ConsumerNetworkClient, partitions: set[TopicPartition], deadline_ms: float
+) -> GroupPositions:
+    """Return the offsets of all groups in these partitions."""
+    try:
+        listed = list_groups(client, deadline_ms)
+        groups = {group.group: group.type for found in listed.values.values() for group in found}
+        coordinators = Coordinators(client)
+        classic = [name for name, kind in groups.items() if kind != SHARE]
+        share = [name for name, kind in groups.items() if kind == SHARE]
+        committed = committed_offsets(client, classic, deadline_ms, coordinators=coordinators)
+        starts = share_offsets(client, share, deadline_ms, coordinators=coordinators)
+    except WakeupError:
+        raise
+    except KcliError as error:
+        return GroupPositions({}, (error,))
+    errors = [*listed.errors.values(), *committed.errors.values(), *starts.errors.values()]
+    offsets: dict[str, dict[TopicPartition, int]] = {}
+    found: list[tuple[str, Mapping[TopicPartition, OffsetAndMetadata | ShareOffset | KcliError]]] = [
+        *committed.values.items(),
+        *starts.values.items(),
+    ]
+    for group, by_partition in found:
+        for tp, at in by_partition.items():
+            if tp in partitions and isinstance(at, KcliError):
+                errors.append(at)
+            elif tp in partitions and not isinstance(at, KcliError):
+                offsets.setdefault(group, {})[tp] = at.offset
+    return GroupPositions(offsets, tuple(errors))
+
+
+def apply_truncation(
+    client: ConsumerNetworkClient, plan: TruncationPlan, deadline_ms: float
+) -> Results[TopicPartition, int]:
+    """Delete the records of a plan; return the new first offset of each partition, or its error.
+
+    The error of a refused row is raised, and Refused for a topic that was recreated since: then nothing is deleted.
+    OutcomeUnknown: the response was lost, and the records may be deleted.
+    """
+    for row in plan.rows:
+        if row.error is not None:
+            raise row.error
+    changes = plan.changes
+    described = describe_topics(client, {tp.topic for tp in changes}, half_deadline(client, deadline_ms))
+    for error in described.errors.values():
+        raise error
+    for name, topic in described.values.items():
+        if topic.topic_id != plan.topic_ids.get(name):
+            raise Refused(f"topic {name} was deleted and recreated since the plan; make a new plan")
+    return delete_records(client, changes, deadline_ms)
+
+
+def delete_records(
+    client: ConsumerNetworkClient, before: Mapping[TopicPartition, int], deadline_ms: float
+) -> Results[TopicPartition, int]:
+    """Delete the records below these offsets, and return the new first offsets."""
+
+    def build(_node: Node, partitions: list[TopicPartition]) -> DeleteRecordsRequest:
+        from kcli.protocol.messages.delete_records import (
+            DeleteRecordsPartition,
+            DeleteRecordsRequest,
+            DeleteRecordsTopic,
+        )
+
+        topics = [
+            DeleteRecordsTopic(
+                name=topic,
+                partitions=[
+                    DeleteRecordsPartition(partition_index=n, offset=before[TopicPartition(topic, n)]) for n in numbers
+                ],
+            )
+            for topic, numbers in numbers_by_topic(partitions).items()
+        ]
+        return DeleteRecordsRequest(topics=topics, timeout_ms=broker_timeout_ms(client, deadline_ms))
+
+    def read(
+        response: DeleteRecordsResponse, _partitions: Sequence[TopicPartition]
+    ) -> Iterator[tuple[TopicPartition, int | KcliError]]:
+        for topic in response.topics:
+            for it in topic.partitions:
+                tp = TopicPartition(topic.name, it.partition_index)
+                error = BrokerError(it.error_code, request="DeleteRecords", partition=tp) if it.error_code else None
+                yield tp, error or it.low_watermark
+
+    def confirm(partitions: Sequence[TopicPartition], deadline_ms: float) -> Results[TopicPartition, int]:
+        starts = list_offsets(client, dict.fromkeys(partitions, EARLIEST), deadline_ms)
+        deleted = {tp: it.offset for tp, it in starts.values.items() if it.offset >= before[tp]}
+        return Results(deleted, starts.errors)
+
+    return fan_out_changes(
+        client,
+        before,
+        lambda keys, failures, until_ms: locate_leaders(client, keys, failures, until_ms),
+        build,
+        read,
+        confirm,
+        deadline_ms,
+    )

@@ -1,0 +1,349 @@
+"""Controller: requests of brokers and of clients in, records for the metadata log and responses out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from importlib import import_module
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kcli.broker.controller.draft import Draft
+from kcli.broker.controller.draft_cluster import DraftCluster
+from kcli.broker.controller.partition_changes import (
+    alter_partitions,
+    alter_reassignments,
+    assign_directories,
+    balance_leaders,
+    elect_leaders,
+    elect_uncleanly,
+    elections_failed,
+    reassignments_failed,
+)
+from kcli.broker.controller.registrations import Registrations, check_epoch
+from kcli.broker.handlers.rights import cluster_denied
+from kcli.broker.metadata.image import Changes, MetadataImage
+from kcli.broker.request_context import ANONYMOUS, RequestContext, error_response
+from kcli.errors import BrokerError
+from kcli.protocol.acls import AclOperation
+from kcli.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
+from kcli.protocol.messages.unregister_broker import UnregisterBrokerResponse
+from kcli.protocol.metadata_records import (
+    AccessControlEntryRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
+)
+from kcli.protocol.registry import ApiKey
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.controller.security_drafts import DraftAcls, DraftCredentials
+    from kcli.broker.security.allow_all import AnyAuthorizer
+    from kcli.broker.security.delegation_tokens import DelegationTokens
+    from kcli.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+    from kcli.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
+    from kcli.protocol.messages.alter_partition import AlterPartitionRequest
+    from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+    from kcli.protocol.messages.broker_registration import BrokerRegistrationRequest
+    from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest
+    from kcli.protocol.messages.update_features import UpdateFeaturesRequest
+    from kcli.protocol.wire import Message, Request
+
+PRODUCER_IDS_PER_BLOCK = 1000
+
+
+class Decision(NamedTuple):
+    """Records to append to the log as one batch, then to replay, and the response to send after that.
+
+    `next_due_ms` is the time of the next `tick`.
+    """
+
+    records: list[Any]
+    response: Message | None = None
+    next_due_ms: float = inf
+
+
+class _Periodic:
+    """A decision that is made in intervals; the first interval begins with the first tick."""
+
+    def __init__(self, interval_ms: float, decide: Callable[[Draft, BrokerConfig], None]) -> None:
+        self.due_ms = 0.0
+        self._interval_ms = interval_ms
+        self._decide = decide
+
+    def run(self, draft: Draft, config: BrokerConfig, now_ms: float) -> None:
+        if not self.due_ms:
+            self.due_ms = now_ms + self._interval_ms
+        elif now_ms >= self.due_ms:
+            self.due_ms = now_ms + self._interval_ms
+            self._decide(draft, config)
+
+
+class Controller:
+    """The decisions of a cluster's only controller.
+
+    The caller replays all records of the log at the start, calls `handle` with requests and `tick` when it is due, and
+    replays the records of each decision after they are in the log.
+    """
+
+    def __init__(self, config: BrokerConfig, cluster_id: str, *, random: Random) -> None:
+        """`config` are the controller's settings. `random` places replicas."""
+        self.config = config
+        self.image = MetadataImage()
+        self.authorizer = _authorizer(config)
+        self.registrations = Registrations(config, cluster_id)
+        self._random = random
+        self._acls_have_changed = False
+        self._periodic = [_Periodic(config.unclean_leader_election_interval_ms, elect_uncleanly)]
+        if config.auto_leader_rebalance_enable:
+            self._periodic.append(_Periodic(config.leader_imbalance_check_interval_seconds * 1000.0, balance_leaders))
+
+    def __repr__(self) -> str:
+        return f"<Controller {self.image!r}>"
+
+    def replay(self, record: Any, offset: int) -> None:
+        """Apply the record at this offset of the log; control records only move `image.offset`."""
+        self.image.apply(record, Changes())
+        self.image.offset = offset
+        kind = type(record)
+        if kind is RegisterBrokerRecord:
+            self.registrations.registered(record.broker_id, offset)
+        elif kind is AccessControlEntryRecord or kind is RemoveAccessControlEntryRecord:
+            self._acls_have_changed = True
+
+    def handle(self, request: Request[Any], context: RequestContext) -> Decision:
+        """Decide about a request: of a broker, or of a client, for which a broker has forwarded it.
+
+        `context` is that of the client. An error is in the response, and changes nothing.
+        """
+        draft = Draft(self.image)
+        try:
+            decide, operation = _DECISIONS[context.api_key]
+            self.check_right(operation, context)
+            response = decide(self, draft, request, context)
+        except BrokerError as error:
+            return Decision([], failed(request, context, error), self.next_due_ms())
+        return Decision(draft.records, response, self.next_due_ms())
+
+    def check_right(self, operation: AclOperation | None, context: RequestContext) -> None:
+        """Raise CLUSTER_AUTHORIZATION_FAILED if the client may not do this on the cluster; None: it may do it."""
+        if self._acls_have_changed:
+            self._apply_acls()
+        if operation is not None and not self.authorizer.allows_cluster(context, operation):
+            raise cluster_denied(operation)
+
+    def tick(self, now_ms: float) -> Decision:
+        """Decide what is due: brokers without heartbeats are fenced, and leaders are elected periodically."""
+        draft = Draft(self.image)
+        self.registrations.expire(draft, now_ms)
+        for task in self._periodic:
+            task.run(draft, self.config, now_ms)
+        return Decision(draft.records, None, self.next_due_ms())
+
+    def next_due_ms(self) -> float:
+        """Return the time of the next tick."""
+        periodic = [task.due_ms for task in self._periodic]
+        return min(self.registrations.next_due_ms(self.image.brokers.values()), *periodic)
+
+    def _apply_acls(self) -> None:
+        """Let the authorizer decide by the ACLs of the image."""
+        from kcli.broker.metadata.image_security import acl_bindings
+        from kcli.broker.security.authorizer import Authorizer
+
+        if isinstance(self.authorizer, Authorizer):
+            self.authorizer.replace(acl_bindings(self.image))
+        self._acls_have_changed = False
+
+    def cluster(self, draft: Draft) -> DraftCluster:
+        """Return the cluster that handlers of the embedded broker see."""
+        return DraftCluster(draft, self.config, self._random)
+
+
+def decided_apis() -> frozenset[int]:
+    """Return the keys of the requests that a controller decides about."""
+    return frozenset(_DECISIONS)
+
+
+def _authorizer(config: BrokerConfig) -> AnyAuthorizer:
+    if not config.authorizer_class_name:
+        from kcli.broker.security.allow_all import AllowAll
+
+        return AllowAll()
+    from kcli.broker.security.authorizer import Authorizer
+
+    return Authorizer(super_users=config.super_user_names, allow_without_acl=config.allow_everyone_if_no_acl_found)
+
+
+def failed(request: Request[Any], context: RequestContext, error: BrokerError) -> Message:
+    """Return a response with only this error, in its rows too where Apache Kafka has it there."""
+    if (with_rows := _WITH_ROWS.get(context.api_key)) is not None:
+        return with_rows(request, error, context.api_version)
+    response = error_response(context, error.code)
+    assert response is not None, f"{context} has rows for its errors"
+    if hasattr(response, "error_message"):
+        response.error_message = error.detail
+    return response
+
+
+class _Client(NamedTuple):
+    """The part of the settings that the handlers of delegation tokens use: how the client is authenticated.
+
+    A broker that forwards a request has authenticated the client on a listener that we do not know.
+    """
+
+    principal: str
+
+    def protocol_of(self, _listener: str) -> str:
+        return "PLAINTEXT" if self.principal == ANONYMOUS else "SASL_SSL"
+
+
+class _Broker:
+    """The parts of a broker that the handlers of the embedded broker use for a decision."""
+
+    def __init__(self, controller: Controller, draft: Draft, context: RequestContext) -> None:
+        self.cluster = controller.cluster(draft)
+        self.authorizer = controller.authorizer
+        self.config = _Client(context.principal)
+        self._settings = controller.config
+        self._draft = draft
+        self._context = context
+
+    @property
+    def acls(self) -> DraftAcls | None:
+        from kcli.broker.controller.security_drafts import DraftAcls
+
+        return None if self.authorizer.is_open else DraftAcls(self._draft)
+
+    @property
+    def credentials(self) -> DraftCredentials:
+        from kcli.broker.controller.security_drafts import DraftCredentials
+
+        return DraftCredentials(self._draft)
+
+    @cached_property
+    def tokens(self) -> DelegationTokens:
+        from kcli.broker.controller.security_drafts import TokenRecords
+        from kcli.broker.security.delegation_tokens import DelegationTokens
+
+        tokens = DelegationTokens(TokenRecords(self._draft), self._settings)
+        tokens.remove_expired(self._context.now_wall_ms)
+        return tokens
+
+
+_Decide = Callable[["Controller", Draft, Any, RequestContext], "Message"]
+
+
+def _by_handler(module: str) -> _Decide:
+    """Return the decision that a handler of the embedded broker makes."""
+
+    def decide(controller: Controller, draft: Draft, request: Request[Any], context: RequestContext) -> Message:
+        handler = import_module(f"kcli.broker.handlers.{module}")
+        response: Message = handler.handle(_Broker(controller, draft, context), request, context)
+        return response
+
+    return decide
+
+
+def _register(
+    controller: Controller, draft: Draft, request: BrokerRegistrationRequest, context: RequestContext
+) -> Message:
+    return controller.registrations.register(draft, request, context.api_version, context.now_ms)
+
+
+def _heartbeat(
+    controller: Controller, draft: Draft, request: BrokerHeartbeatRequest, context: RequestContext
+) -> Message:
+    return controller.registrations.heartbeat(draft, request, context.now_ms)
+
+
+def _alter_partitions(
+    controller: Controller, draft: Draft, request: AlterPartitionRequest, context: RequestContext
+) -> Message:
+    return alter_partitions(draft, controller.config, request, context.api_version)
+
+
+def _by_config(decide: Callable[[Draft, BrokerConfig, Any], Message]) -> _Decide:
+    """Return a decision that needs only the draft and the settings."""
+    return lambda controller, draft, request, _context: decide(draft, controller.config, request)
+
+
+def _unregister(
+    controller: Controller, draft: Draft, request: UnregisterBrokerRequest, _context: RequestContext
+) -> Message:
+    controller.registrations.unregister(draft, request.broker_id)
+    return UnregisterBrokerResponse(error_message=None)
+
+
+def _allocate_producer_ids(
+    _controller: Controller, draft: Draft, request: AllocateProducerIdsRequest, _context: RequestContext
+) -> Message:
+    check_epoch(draft.image, request.broker_id, request.broker_epoch)
+    first = draft.image.next_producer_id
+    draft.write(
+        ProducerIdsRecord(
+            broker_id=request.broker_id,
+            broker_epoch=request.broker_epoch,
+            next_producer_id=first + PRODUCER_IDS_PER_BLOCK,
+        )
+    )
+    return AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_IDS_PER_BLOCK)
+
+
+def _update_features(
+    controller: Controller, draft: Draft, request: UpdateFeaturesRequest, context: RequestContext
+) -> Message:
+    from kcli.broker.controller.feature_updates import update_features
+
+    return update_features(draft, controller.config, request, context.api_version)
+
+
+def _alter_client_quotas(
+    _controller: Controller, draft: Draft, request: AlterClientQuotasRequest, _context: RequestContext
+) -> Message:
+    from kcli.broker.controller.quota_changes import alter_client_quotas
+
+    return alter_client_quotas(draft, request)
+
+
+def _quotas_failed(request: AlterClientQuotasRequest, error: BrokerError, _version: int) -> Message:
+    from kcli.broker.controller.quota_changes import quotas_failed
+
+    return quotas_failed(request, error)
+
+
+_WITH_ROWS: dict[int, Callable[[Any, BrokerError, int], Message]] = {
+    ApiKey.ELECT_LEADERS: elections_failed,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: reassignments_failed,
+    ApiKey.ALTER_CLIENT_QUOTAS: _quotas_failed,
+}
+
+#: The decision about a request, and the right on the cluster that it needs; None if the decision asks for rights.
+_DECISIONS: dict[int, tuple[_Decide, AclOperation | None]] = {
+    ApiKey.CREATE_TOPICS: (_by_handler("create_topics"), None),
+    ApiKey.DELETE_TOPICS: (_by_handler("delete_topics"), None),
+    ApiKey.CREATE_PARTITIONS: (_by_handler("create_partitions"), None),
+    ApiKey.ALTER_CONFIGS: (_by_handler("alter_configs"), None),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (_by_handler("incremental_alter_configs"), None),
+    ApiKey.DESCRIBE_CONFIGS: (_by_handler("describe_configs"), None),
+    ApiKey.CREATE_ACLS: (_by_handler("create_acls"), None),
+    ApiKey.DELETE_ACLS: (_by_handler("delete_acls"), None),
+    ApiKey.DESCRIBE_ACLS: (_by_handler("describe_acls"), None),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (_by_handler("alter_user_scram_credentials"), None),
+    ApiKey.CREATE_DELEGATION_TOKEN: (_by_handler("create_delegation_token"), None),
+    ApiKey.RENEW_DELEGATION_TOKEN: (_by_handler("renew_delegation_token"), None),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: (_by_handler("expire_delegation_token"), None),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (_by_handler("list_partition_reassignments"), None),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (_by_config(alter_reassignments), AclOperation.ALTER),
+    ApiKey.ELECT_LEADERS: (_by_config(elect_leaders), AclOperation.ALTER),
+    ApiKey.UNREGISTER_BROKER: (_unregister, AclOperation.ALTER),
+    ApiKey.UPDATE_FEATURES: (_update_features, AclOperation.ALTER),
+    ApiKey.ALTER_CLIENT_QUOTAS: (_alter_client_quotas, AclOperation.ALTER_CONFIGS),
+    ApiKey.BROKER_REGISTRATION: (_register, AclOperation.CLUSTER_ACTION),
+    ApiKey.BROKER_HEARTBEAT: (_heartbeat, AclOperation.CLUSTER_ACTION),
+    ApiKey.ALTER_PARTITION: (_alter_partitions, AclOperation.CLUSTER_ACTION),
+    ApiKey.ALLOCATE_PRODUCER_IDS: (_allocate_producer_ids, AclOperation.CLUSTER_ACTION),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: (_by_config(assign_directories), AclOperation.CLUSTER_ACTION),
+}

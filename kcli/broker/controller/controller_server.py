@@ -1,0 +1,356 @@
+"""ControllerServer: the process of a controller. It owns the log, the decisions and the connections, in one loop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from math import isfinite
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kcli.broker.connection_quotas import ConnectionQuotas, max_open_connections
+from kcli.broker.controller.controller import Controller, Decision, decided_apis
+from kcli.broker.controller.envelope import handle_envelope
+from kcli.broker.controller.metadata_log import MAX_BATCH_RECORDS, MetadataLog
+from kcli.broker.controller.quorum import Quorum, VoterListener
+from kcli.broker.data_dir import KAFKA_METADATA_LOG, META, DataDir, parse_uuid
+from kcli.broker.files import DiskFiles, is_exhausted
+from kcli.broker.handlers.api_table import ServedApi
+from kcli.broker.metadata.features import FIRST_FEATURES, KRAFT_VERSION, SUPPORTED_FEATURES
+from kcli.broker.metadata.image import BROKER_CONFIG
+from kcli.broker.metadata.snapshot_records import records_of
+from kcli.broker.request_context import RequestContext, is_served
+from kcli.broker.server import Answer, SocketServer
+from kcli.broker.server_loop import ServerLoop, advertised_address, bind
+from kcli.broker.timer import TimerTask
+from kcli.clock import Clock
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, ConfigError, KcliError
+from kcli.network.selector import Selector
+from kcli.protocol import metadata_records as records
+from kcli.protocol.acls import AclOperation
+from kcli.protocol.messages import api_versions, describe_cluster
+from kcli.protocol.registry import ApiKey, request_type
+from kcli.protocol.wire import Request
+
+if TYPE_CHECKING:
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.files import Files
+    from kcli.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+    from kcli.protocol.messages.envelope import EnvelopeRequest
+
+T = TypeVar("T")
+
+_KRAFT_VERSION = 1
+_BROKERS, _CONTROLLERS = 1, 2
+_BACKLOG = 1024
+_FINAL_ANSWERS_MS = 200.0
+_CLUSTER_ACTION, _DESCRIBE = AclOperation.CLUSTER_ACTION, AclOperation.DESCRIBE
+
+
+def first_features() -> list[Any]:
+    """Return the records of a new cluster's features."""
+    return [records.FeatureLevelRecord(name=name, feature_level=level) for name, level in FIRST_FEATURES.items()]
+
+
+class ControllerFailed(KcliError):
+    """The metadata log cannot be written, and the controller stops."""
+
+
+class ControllerServer(ServerLoop):
+    """A cluster's only controller, on the settings of `process.roles=controller`."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        clock: Clock | None = None,
+        files: Files | None = None,
+        log: Callable[[str], None] | None = None,
+    ) -> None:
+        """`log` receives messages for the operator; by default they go to standard error."""
+        super().__init__(config, clock, log, role="controller")
+        self.cluster_id = ""
+        self.failed: OSError | None = None
+        self.controller: Controller
+        self.quorum: Quorum
+        self._files = files or DiskFiles()
+        self._tick: TimerTask | None = None
+        self._snapshot_ms = 0.0
+        # Requests without a decision, and the right on the cluster that they need.
+        self._own: dict[int, tuple[Callable[[Any, RequestContext], Answer], AclOperation | None]] = {
+            ApiKey.API_VERSIONS: (self._api_versions, None),
+            ApiKey.DESCRIBE_CLUSTER: (self._describe_cluster, None),
+            ApiKey.DESCRIBE_QUORUM: (lambda request, context: self.quorum.answer_describe(request, context), _DESCRIBE),
+            ApiKey.ENVELOPE: (self._envelope, _CLUSTER_ACTION),
+            ApiKey.FETCH: (lambda request, context: self.quorum.answer_fetch(request, context), _CLUSTER_ACTION),
+            ApiKey.FETCH_SNAPSHOT: (
+                lambda request, context: self.quorum.answer_fetch_snapshot(request, context),
+                _CLUSTER_ACTION,
+            ),
+        }
+        keys = sorted({*self._own, *map(int, decided_apis())})
+        self._served = {key: ServedApi("", *request_type(key).VERSIONS) for key in keys}
+        self._forwarded = {key: self._served[key] for key in decided_apis() | {int(ApiKey.DESCRIBE_QUORUM)}}
+
+    def __repr__(self) -> str:
+        return f"<ControllerServer {self.address} node={self.config.node_id}>"
+
+    # ---- life cycle ----
+
+    def start(self) -> None:
+        """Open the data directory, begin an epoch, and listen. KcliError or OSError if that fails."""
+        config = self.config
+        if config.data_dir is None:
+            raise ConfigError("log.dirs is not set; set it to the data directory")
+        for endpoint in config.endpoints:
+            if endpoint.protocol != "PLAINTEXT":
+                raise ConfigError(
+                    f"listeners: {endpoint.name} of the controller has the protocol {endpoint.protocol}; "
+                    "only PLAINTEXT is supported there"
+                )
+        with ExitStack() as undo:
+            sockets = [undo.enter_context(bind(endpoint)) for endpoint in config.endpoints]
+            self.endpoints = tuple(
+                endpoint._replace(port=sock.getsockname()[1])
+                for endpoint, sock in zip(config.endpoints, sockets, strict=True)
+            )
+            self._refuse_lost_identity(config.data_dir)
+            self.data = DataDir(config.data_dir, self._files, node_id=config.node_id)
+            undo.callback(self.data.release)
+            self.cluster_id = self.data.cluster_id
+            self.log = MetadataLog(config.data_dir, self._files, now_wall_ms=self.clock.wall_ms(), report=self._log)
+            undo.callback(lambda: self.log.close(clean=False))
+            self._lead()
+            self.server = self._make_server()
+            for endpoint, sock in zip(self.endpoints, sockets, strict=True):
+                self.server.listen_on(sock, _BACKLOG, endpoint.name)
+            undo.pop_all()
+
+    def _refuse_lost_identity(self, data_dir: str) -> None:
+        """Raise ConfigError for a metadata log without its cluster id: a new one would shut out all nodes."""
+        meta = os.path.join(data_dir, META)
+        if self._files.exists(os.path.join(data_dir, KAFKA_METADATA_LOG)) and not self._files.exists(meta):
+            raise ConfigError(
+                f"{meta} is missing, but {KAFKA_METADATA_LOG} is there; restore the file, or write version=1, "
+                f"node.id={self.config.node_id} and the cluster.id of the nodes' {META} to it"
+            )
+
+    def _lead(self) -> None:
+        """Replay the log, and begin an epoch as its leader. A new log gets its first records."""
+        from random import Random
+
+        config, directory_id = self.config, parse_uuid(self.data.directory_id)
+        self.controller = Controller(config, self.cluster_id, random=Random())
+        voters: list[records.VotersRecord] = []
+        electors: list[records.ElectionVoter] = []
+
+        def replay(record: Any, offset: int) -> None:
+            if isinstance(record, records.VotersRecord):
+                voters.append(record)
+            elif isinstance(record, records.LeaderChangeMessage):
+                electors[:] = record.voters
+            self.controller.replay(record, offset)
+
+        is_in_transaction = self.log.replay(replay)
+        self._check_voters([one.voter_id for one in (voters[-1].voters if voters else electors)])
+        is_new = self.log.end_offset == 0 and self.log.latest_snapshot is None
+        quorum = self._quorum_records()
+        if is_new:
+            first = self.log.read_bootstrap() or first_features()
+            self.log.write_bootstrap(first, quorum, self.clock.wall_ms())
+        self.quorum = Quorum(
+            self.log,
+            self.timer,
+            node_id=config.node_id,
+            directory_id=directory_id,
+            cluster_id=self.cluster_id,
+            epoch=self.log.begin_epoch(config.node_id),
+            listeners=self._listeners(),
+        )
+        voter = records.ElectionVoter(voter_id=config.node_id)
+        change = records.LeaderChangeMessage(leader_id=config.node_id, voters=[voter], granting_voters=[voter])
+        self._append([change] if voters[-1:] == quorum[-1:] else [change, *quorum])
+        if is_in_transaction:  # the last leader has stopped within it
+            self._append([records.AbortTransactionRecord(reason="the controller was restarted")])
+        if is_new:
+            # The ELR rules need the default that the brokers use (KIP-966).
+            min_isr = records.ConfigRecord(
+                resource_type=BROKER_CONFIG, name="min.insync.replicas", value=str(config.min_insync_replicas)
+            )
+            self._append([*first, min_isr])
+        self._snapshot_ms = self.clock.now_ms()
+        self._run_tick()
+
+    def _check_voters(self, ids: Sequence[int]) -> None:
+        """Raise ConfigError if the log belongs to other controllers: it may lack records that they have committed."""
+        own = self.config.node_id
+        if any(id != own for id in ids):
+            raise ConfigError(
+                f"{self.log.directory} is the log of a quorum with the controllers {', '.join(map(str, sorted(ids)))}; "
+                f"node {own} of kcli continues only a log whose only controller is node {own}"
+            )
+
+    def _quorum_records(self) -> Sequence[Any]:
+        """Return the control records that name this controller as the only voter (KIP-853)."""
+        voter = records.Voter(
+            voter_id=self.config.node_id,
+            voter_directory_id=parse_uuid(self.data.directory_id),
+            endpoints=[
+                records.VoterEndpoint(name=name, host=host, port=port) for name, host, port in self._listeners()
+            ],
+            kraft_version_feature=records.VoterFeature(min_supported_version=0, max_supported_version=_KRAFT_VERSION),
+        )
+        return [records.KRaftVersionRecord(kraft_version=_KRAFT_VERSION), records.VotersRecord(voters=[voter])]
+
+    def _listeners(self) -> list[VoterListener]:
+        return [VoterListener(one.name, *advertised_address(one)) for one in self.endpoints]
+
+    def _make_server(self) -> SocketServer:
+        config = self.config
+        selector = Selector(
+            self.clock,
+            max_frame_bytes=config.socket_request_max_bytes,
+            idle_ms=config.connections_max_idle_ms,
+            half_duplex=True,
+        )
+        return SocketServer(
+            selector,
+            ConnectionQuotas(min(config.max_connections, max_open_connections()), config.max_connections_per_ip),
+            self.handle,
+            self.control,
+            self.timer,
+            self.clock,
+            self._log_fault,
+            served=self._served,
+        )
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """Poll until `until()` returns True. It is called after each iteration; `wakeup` ends one.
+
+        ControllerFailed if the log cannot be written.
+        """
+        while not until():
+            self.poll(float("inf"))
+            if self.failed is not None:
+                self.server.finish_sending(_FINAL_ANSWERS_MS)
+                raise ControllerFailed(f"the metadata log has failed: {self.failed}")
+
+    def shutdown(self, *, clean: bool = True) -> None:
+        """Close all connections and the log. `clean` False: as kill -9 would leave them."""
+        self.server.close()
+        self.log.close(clean=clean and self.failed is None)
+        self.data.release()
+
+    def kill(self) -> None:
+        """End it as kill -9 would: nothing is flushed or marked."""
+        self.shutdown(clean=False)
+
+    # ---- decisions ----
+
+    def handle(self, request: Request[Any], context: RequestContext) -> Answer:
+        """Answer a request, after the records of its decision are in the log. BrokerError for an error of it all."""
+        own = self._own.get(context.api_key)
+        if own is not None:
+            answer, operation = own
+            self.controller.check_right(operation, context)
+            return answer(request, context)
+        decision = self.controller.handle(request, context)
+        self._carry_out(decision)
+        return decision.response
+
+    def _carry_out(self, decision: Decision) -> None:
+        """Append and replay the records of a decision, and wait for the next tick. BrokerError if that fails."""
+        if decision.records:
+            try:
+                self._append(decision.records)
+            except OSError as error:
+                if not is_exhausted(error):
+                    self.failed = error
+                self._log(f"records of the metadata log cannot be written: {error.strerror or error}")
+                raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
+            self.quorum.appended()
+            self._snapshot_if_due()
+        self._wait_for_tick()
+
+    def _append(self, batch: Sequence[Any]) -> None:
+        """Append and replay records: all of them, or none."""
+        if len(batch) > MAX_BATCH_RECORDS:
+            batch = [records.BeginTransactionRecord(), *batch, records.EndTransactionRecord()]
+        base_offset = self.log.append(batch, self.quorum.epoch, self.clock.wall_ms())
+        for number, record in enumerate(batch):
+            self.controller.replay(record, base_offset + number)
+
+    def _run_tick(self) -> None:
+        self._tick = None
+        try:
+            self._carry_out(self.controller.tick(self.clock.now_ms()))
+        except BrokerError:
+            self._tick = self.timer.call_at(self.clock.now_ms() + 1000.0, self._run_tick)
+
+    def _wait_for_tick(self) -> None:
+        due_ms = self.controller.next_due_ms()
+        if self._tick is not None and self._tick.deadline_ms != due_ms:
+            self._tick.cancel()
+            self._tick = None
+        if self._tick is None and isfinite(due_ms):
+            self._tick = self.timer.call_at(due_ms, self._run_tick)
+
+    def _snapshot_if_due(self) -> None:
+        config, now_ms = self.config, self.clock.now_ms()
+        is_old = now_ms - self._snapshot_ms >= config.metadata_log_max_snapshot_interval_ms > 0
+        if is_old or self.log.bytes_since_snapshot >= config.metadata_log_max_record_bytes_between_snapshots:
+            self.write_snapshot()
+
+    def write_snapshot(self) -> None:
+        """Write a snapshot of the image. A failure is logged; the log has all records."""
+        self._snapshot_ms = self.clock.now_ms()
+        try:
+            self.log.write_snapshot(self._quorum_records(), records_of(self.controller.image), self.clock.wall_ms())
+        except OSError as error:
+            self._log(f"a snapshot of the metadata cannot be written: {error.strerror or error}")
+
+    # ---- requests about the controller itself ----
+
+    def _api_versions(
+        self, request: api_versions.ApiVersionsRequest, context: RequestContext
+    ) -> api_versions.ApiVersionsResponse:
+        keys = [
+            api_versions.ApiVersion(api_key=key, min_version=api.first_version, max_version=api.last_version)
+            for key, api in self._served.items()
+        ]
+        if not is_served(context.api_key, context.api_version, self._served):
+            own = [key for key in keys if key.api_key == ApiKey.API_VERSIONS]
+            return api_versions.ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
+        image = self.controller.image
+        finalized = {KRAFT_VERSION: _KRAFT_VERSION, **image.features}
+        return api_versions.ApiVersionsResponse(
+            api_keys=keys,
+            supported_features=[
+                api_versions.SupportedFeatureKey(name=name, min_version=first, max_version=last)
+                for name, (first, last) in SUPPORTED_FEATURES.items()
+                if (first == 0 and context.api_version >= 4) or first > 0
+            ],
+            finalized_features_epoch=image.offset,
+            finalized_features=[
+                api_versions.FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+                for name, level in finalized.items()
+            ],
+        )
+
+    def _envelope(self, request: EnvelopeRequest, context: RequestContext) -> Answer:
+        return handle_envelope(request, context, self.handle, forwarded=self._forwarded, served=self._served)
+
+    def _describe_cluster(self, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+        if request.endpoint_type != _CONTROLLERS:
+            return describe_cluster.DescribeClusterResponse(
+                error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+                error_message="This is a controller endpoint, not a broker endpoint",
+            )
+        node_id, listener = self.config.node_id, self.quorum.listeners[0]
+        return describe_cluster.DescribeClusterResponse(
+            endpoint_type=_CONTROLLERS,
+            cluster_id=self.cluster_id,
+            controller_id=node_id,
+            brokers=[describe_cluster.DescribeClusterBroker(broker_id=node_id, host=listener.host, port=listener.port)],
+        )

@@ -1,0 +1,35 @@
+"""DescribeTransactions (65), v0: the state of transactional ids, and the partitions of their open transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.broker.request_context import RequestContext
+from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation, ResourceType
+from kcli.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+
+
+def handle(
+    broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
+) -> DescribeTransactionsResponse:
+    """Return a row for each id, with the topics that the client may describe."""
+    return DescribeTransactionsResponse(
+        transaction_states=[_row(broker, name, context) for name in request.transactional_ids]
+    )
+
+
+def _row(broker: Broker, name: str, context: RequestContext) -> TransactionState:
+    allows = broker.authorizer.allows
+    if not allows(context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name):
+        return TransactionState(transactional_id=name, error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    row = broker.transactions.describe(name)
+    row.topics = [one for one in row.topics if allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, one.topic)]
+    return row

@@ -1,0 +1,120 @@
+"""Requests about groups on a node: each group is answered by its coordinator only, and when its log is replicated.
+
+`handle` is around the handlers of the group APIs; a single broker calls those themselves. A request about several
+groups is split into one for each, because each group may have another coordinator. The handler modules have a function
+`refused` that makes the answer with an error. Not a handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kcli.broker.pending import Pending
+from kcli.error_codes import ErrorCode
+from kcli.protocol.registry import ApiKey
+
+if TYPE_CHECKING:
+    from kcli.broker.coordinator_partitions import CoordinatorPartitions
+    from kcli.broker.request_context import RequestContext
+
+_OFFSET_FETCH_OF_GROUPS = 8
+# Of these, a request without a group id is refused whoever the coordinator is.
+_NEEDS_GROUP_ID = (
+    ApiKey.JOIN_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.TXN_OFFSET_COMMIT,
+)
+
+
+class _Many(NamedTuple):
+    """The fields of an API about several groups: the groups of the request, and the rows of the response."""
+
+    requested: str
+    rows: str
+    group_id: Callable[[Any], str]
+    first_version: int = 0
+
+
+_MANY = {
+    ApiKey.DESCRIBE_GROUPS: _Many("groups", "groups", str),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _Many("group_ids", "groups", str),
+    ApiKey.DELETE_GROUPS: _Many("groups_names", "results", str),
+    ApiKey.OFFSET_FETCH: _Many("groups", "groups", lambda group: str(group.group_id), _OFFSET_FETCH_OF_GROUPS),
+}
+API_KEYS = frozenset({*_NEEDS_GROUP_ID, *_MANY, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_DELETE, ApiKey.LIST_GROUPS})
+
+
+def handle(
+    module: ModuleType, partitions: CoordinatorPartitions, broker: Any, request: Any, context: RequestContext
+) -> Any:
+    """Return the response of the API's handler `module`, or a `Pending` of it."""
+    key = context.api_key
+    if key == ApiKey.LIST_GROUPS:
+        if partitions.is_loading:
+            return module.refused(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, context.api_version)
+        return module.handle(broker, request, context)
+    many = _MANY.get(ApiKey(key))
+    if many is None or context.api_version < many.first_version:
+        if request.group_id == "" and key in _NEEDS_GROUP_ID:
+            return module.handle(broker, request, context)
+        return _answer(module, partitions, broker, request.group_id, request, context)
+    answers = []
+    for group in getattr(request, many.requested):
+        part = copy(request)
+        setattr(part, many.requested, [group])
+        answers.append(_answer(module, partitions, broker, many.group_id(group), part, context))
+    if not answers:
+        return module.handle(broker, request, context)
+    return _joined(answers, many.rows)
+
+
+def _answer(
+    module: ModuleType,
+    partitions: CoordinatorPartitions,
+    broker: Any,
+    group_id: str,
+    request: Any,
+    context: RequestContext,
+) -> Any:
+    """Answer a request about one group."""
+
+    def refuse(error: ErrorCode) -> Any:
+        return module.refused(request, error, context.api_version)
+
+    error = partitions.error_of(group_id)
+    if error:
+        return refuse(error)
+    return partitions.when_replicated(group_id, module.handle(broker, request, context), refuse)
+
+
+def _joined(answers: list[Any], rows: str) -> Any:
+    """Return one response with the rows of all, when the last one is complete."""
+    waiting = [answer for answer in answers if isinstance(answer, Pending) and not answer.is_done]
+    if not waiting:
+        return _with_rows_of_all([one.value if isinstance(one, Pending) else one for one in answers], rows)
+    joined: Pending[Any] = Pending()
+    remaining = len(waiting)
+
+    def done(_: Any) -> None:
+        nonlocal remaining
+        remaining -= 1
+        if not remaining:
+            joined.complete(
+                _with_rows_of_all([one.value if isinstance(one, Pending) else one for one in answers], rows)
+            )
+
+    for answer in waiting:
+        answer.on_done(done)
+    return joined
+
+
+def _with_rows_of_all(responses: list[Any], rows: str) -> Any:
+    first = responses[0]
+    setattr(first, rows, [row for response in responses for row in getattr(response, rows)])
+    return first

@@ -1,0 +1,23 @@
+"""ListTransactions (66), v0-2: the transactional ids that this broker coordinates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.broker.request_context import RequestContext
+from kcli.protocol.acls import AclOperation, ResourceType
+from kcli.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+
+
+def handle(broker: Broker, request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
+    """Return the ids that match the filters, and that the client may describe."""
+    response = broker.transactions.list(request)
+    response.transaction_states = [
+        one
+        for one in response.transaction_states
+        if broker.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one.transactional_id)
+    ]
+    return response

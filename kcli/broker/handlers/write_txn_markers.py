@@ -1,0 +1,83 @@
+"""WriteTxnMarkers (27), v1-2: append the markers of a coordinator, or of an administrator, that end transactions.
+
+Every marker is handled by itself. The answer comes when the replicas have all of them. Its rows are by producer, so
+that several markers of a producer share one. The right: ALTER or CLUSTER_ACTION on the cluster.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kcli.broker.log.producer_checks import TransactionMarker
+from kcli.broker.pending import Pending
+from kcli.broker.request_context import RequestContext
+from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation
+from kcli.protocol.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from kcli.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+
+_Errors = dict[TopicPartition, ErrorCode]
+
+
+def handle(
+    broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext
+) -> WriteTxnMarkersResponse | Pending[WriteTxnMarkersResponse]:
+    """Return the outcome of each partition by producer."""
+    allows = broker.authorizer.allows_cluster
+    markers = [
+        (
+            TransactionMarker(
+                row.producer_id,
+                row.producer_epoch,
+                row.coordinator_epoch,
+                is_commit=row.transaction_result,
+                transaction_version=row.transaction_version,
+            ),
+            [TopicPartition(topic.name, number) for topic in row.topics for number in topic.partition_indexes],
+        )
+        for row in request.markers
+    ]
+    errors: dict[int, _Errors] = {}
+    if not (allows(context, AclOperation.ALTER) or allows(context, AclOperation.CLUSTER_ACTION)):
+        for marker, partitions in markers:
+            errors.setdefault(marker.producer_id, {}).update(
+                dict.fromkeys(partitions, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            )
+        return _response(errors)
+    response: Pending[WriteTxnMarkersResponse] = Pending()
+    remaining = len(markers)
+
+    def on_done(producer_id: int, outcomes: _Errors) -> None:
+        nonlocal remaining
+        errors.setdefault(producer_id, {}).update(outcomes)
+        remaining -= 1
+        if not remaining:
+            response.complete(_response(errors))
+
+    for marker, partitions in markers:
+        outcome = broker.marker_writer.write(marker, partitions)
+        outcome.on_done(partial(on_done, marker.producer_id))
+    return response if markers else WriteTxnMarkersResponse()
+
+
+def _response(errors: dict[int, _Errors]) -> WriteTxnMarkersResponse:
+    """Return a row for each producer that has partitions."""
+    results = []
+    for producer_id, outcomes in errors.items():
+        topics: dict[str, WritableTxnMarkerTopicResult] = {}
+        for tp, error in outcomes.items():
+            topic = topics.setdefault(tp.topic, WritableTxnMarkerTopicResult(name=tp.topic, partitions=[]))
+            topic.partitions.append(WritableTxnMarkerPartitionResult(partition_index=tp.partition, error_code=error))
+        if topics:
+            results.append(WritableTxnMarkerResult(producer_id=producer_id, topics=list(topics.values())))
+    return WriteTxnMarkersResponse(markers=results)

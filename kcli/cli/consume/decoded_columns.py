@@ -1,0 +1,144 @@
+"""Records with decoded keys and values: columns as all others, with the values beside the bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kcli.protocol.records.columns import RecordColumns
+from kcli.schemas.json_values import json_text, json_texts
+from kcli.schemas.serdes import DecodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from numpy.typing import NDArray
+
+Path = tuple[str | int, ...]
+"""The way to a part of a value: names of members and indices of lists."""
+
+
+class DecodedColumns(RecordColumns):
+    """Records whose keys, values or both are decoded. All lists have one element per record.
+
+    `decoded` has the values by side ("key", "value"), a `DecodeError` where one does not decode; a side without a
+    decoder is missing. `json_sides` are the sides whose bytes are JSON themselves: these are printed as they are, with
+    all digits of their numbers. `selected` are the JSON texts that --select has made of each record; None without it.
+    `lines` are the records as JSON, if an expression has needed them.
+    """
+
+    __slots__ = ("decoded", "json_sides", "lines", "selected")
+
+    def __init__(
+        self,
+        columns: RecordColumns,
+        decoded: dict[str, list[Any]],
+        *,
+        json_sides: Collection[str] = (),
+        lines: list[str] | None = None,
+        selected: list[list[str]] | None = None,
+    ) -> None:
+        for name in RecordColumns.__slots__:
+            setattr(self, name, getattr(columns, name))
+        self.decoded = decoded
+        self.json_sides = json_sides
+        self.lines = lines
+        self.selected = selected
+
+    def take(self, selection: slice | NDArray[Any] | list[int]) -> DecodedColumns:
+        """Return the selected records, with their decoded values."""
+        rows = np.arange(len(self))[selection].tolist()
+        return DecodedColumns(
+            super().take(selection),
+            {side: [values[row] for row in rows] for side, values in self.decoded.items()},
+            json_sides=self.json_sides,
+            lines=None if self.lines is None else [self.lines[row] for row in rows],
+            selected=None if self.selected is None else [self.selected[row] for row in rows],
+        )
+
+    def payloads(self, side: str) -> list[bytes | None]:
+        """Return the bytes of all keys or values."""
+        return self.keys() if side == "key" else self.values()
+
+    def texts(self, side: str, path: Path = ()) -> list[bytes | None]:
+        """Return each key or value, or its part at `path`, as text for people: JSON, without quotes around a text.
+
+        A value that does not decode is its bytes. None is a null of Kafka, and a part that is null or does not exist.
+        """
+        values = self.decoded[side]
+        if path:
+            return [_plain(part_of(value, path)) for value in values]
+        if side in self.json_sides:
+            pairs = zip(values, self.payloads(side), strict=True)
+            texts = [
+                _plain(value) if type(value) in _NO_JSON else _one_line(payload, value) for value, payload in pairs
+            ]
+        else:
+            texts = [_plain(value) for value in values]
+        if None in texts:
+            for row, payload in enumerate(self.payloads(side)):
+                if texts[row] is None and payload is not None:
+                    texts[row] = payload if isinstance(values[row], DecodeError) else b"null"
+        return texts
+
+    def json_texts(self, side: str) -> list[str]:
+        """Return the JSON text of each key or value, on one line; null for one that does not decode."""
+        values = self.decoded[side]
+        if side in self.json_sides:
+            pairs = zip(values, self.payloads(side), strict=True)
+            return [_one_line(payload, value).decode() for value, payload in pairs]
+        return json_texts([None if isinstance(value, DecodeError) else value for value in values])
+
+    def errors(self, side: str) -> list[str | None]:
+        """Return the error of each key or value that does not decode."""
+        values = self.decoded.get(side)
+        if values is None:
+            return [None] * len(self)
+        return [value.message if isinstance(value, DecodeError) else None for value in values]
+
+
+_NO_JSON = {str, type(None), DecodeError}
+"""Types of values that are not printed as JSON outside JSON."""
+
+
+def _one_line(payload: bytes | None, value: Any) -> bytes:
+    """Return the JSON text of a value whose payload is JSON: that payload, if it has no line break."""
+    if payload is None or isinstance(value, DecodeError):
+        return b"null"
+    return json_text(value).encode() if b"\n" in payload or b"\r" in payload else payload.strip(b" \t")
+
+
+def part_of(value: Any, path: Path) -> Any:
+    """Return the part of a value at a path; None if it does not exist."""
+    for step in path:
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list | tuple) and isinstance(step, int) and -len(value) <= step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+def _plain(value: Any) -> bytes | None:
+    if value is None or isinstance(value, DecodeError):
+        return None
+    return value.encode("utf-8", "backslashreplace") if type(value) is str else plain_text(json_text(value))
+
+
+def plain_text(text: str) -> bytes:
+    """Return a JSON text for people: a text without its quotes and escapes, all else as it is."""
+    if text.startswith('"'):
+        from json import loads
+
+        text = loads(text)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def schema_headers(columns: RecordColumns, side: str) -> Sequence[bytes | None] | None:
+    """Return the last header `__key_schema_id` or `__value_schema_id` of each record; None if no record has headers."""
+    if not columns.header_counts.any():
+        return None
+    name = f"__{side}_schema_id"
+    return [dict(columns.headers(row)).get(name) for row in range(len(columns))]

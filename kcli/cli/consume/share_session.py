@@ -1,0 +1,166 @@
+"""One read as a member of a share group: acquire, print, acknowledge the printed records (KIP-932)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kcli.cli import exit_status
+from kcli.cli.consume.coverage_report import partitions_text
+from kcli.cli.consume.range_session import reporter
+from kcli.cli.consume.read_loop import PrintedRecords, Sink, complete_document, print_records
+from kcli.cli.environment import StopSignals
+from kcli.consumer.coverage import StopReason
+from kcli.consumer.share.share_session import AcknowledgeType
+from kcli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kcli.cli.consume.range_session import PrintOptions
+    from kcli.cli.environment import Environment
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.clock import Clock
+    from kcli.consumer.share.share_consumer import AcquiredRecords, ShareConsumer
+    from kcli.protocol.records.columns import RecordColumns
+    from kcli.structs import TopicPartition
+
+ACKNOWLEDGEMENTS = {
+    "accept": AcknowledgeType.ACCEPT,
+    "release": AcknowledgeType.RELEASE,
+    "reject": AcknowledgeType.REJECT,
+}
+
+
+def acknowledge_type(text: str | None, *, max_records: int | None) -> AcknowledgeType:
+    """Return the value of --ack. ConfigError if it is not valid, or releases without a limit."""
+    from kcli.cli.options import check_choice
+
+    check_choice("--ack", text := text or "accept", ACKNOWLEDGEMENTS)
+    if text == "release" and max_records is None:
+        raise ConfigError(
+            "--ack release requires -n: the brokers deliver a released record again, and count deliveries"
+        )
+    return ACKNOWLEDGEMENTS[text]
+
+
+def refuse_with_share(group: str | None, given: Mapping[str, object]) -> None:
+    """Raise ConfigError for options that cannot be combined with --share, and for --ack without it."""
+    if group is None:
+        raise ConfigError("--ack requires --share")
+    if not group:
+        raise ConfigError("--share: the group name must not be empty")
+    for option, value in given.items():
+        if value:
+            reason = _REASONS.get(option, "the broker chooses the records of a share group")
+            raise ConfigError(f"{option} cannot be combined with --share: {reason}")
+
+
+_FILTERED = "a record that is not printed would have to be released, and the brokers archive it after some deliveries"
+_REASONS = {
+    **dict.fromkeys(("--grep", "--key", "--header", "--where"), _FILTERED),
+    "-e": "a share group has no end offset; use -n or --idle-timeout",
+    "--group": "a reader is a member of one group",
+    "--isolation-level": "set share.isolation.level of the group",
+}
+
+
+class ShareOptions(NamedTuple):
+    """The acknowledgement of printed records, and the time limit of the end."""
+
+    type: AcknowledgeType
+    timeout_ms: float
+
+
+def print_shared(
+    env: Environment, client: ConsumerNetworkClient, consumer: ShareConsumer, options: PrintOptions, share: ShareOptions
+) -> int:
+    """Print acquired records until there is a reason to stop, and return the exit status.
+
+    A record is acknowledged after it was written; all others that this member holds are released at the end.
+    """
+    printed, sink = PrintedRecords(), Sink(env.stdout_bytes)
+    report = reporter(env, f"kcli: share group {consumer.group}", quiet=options.quiet)
+    source = ShareSource(consumer, env.clock, share.type, printed, options.limits.max_records, report)
+    started_ms = env.clock.now_ms()
+
+    def after_poll() -> None:
+        source.acknowledge(printed.first_unprinted)
+        sink.check()
+
+    with StopSignals(client.wakeup) as interrupt:
+        try:
+            with complete_document(options.renderer, sink):
+                sink.write(options.renderer.begin)
+                stop = print_records(
+                    source,
+                    options.renderer.render,
+                    sink.write,
+                    offsets_passed=source.progress,
+                    printed=printed,
+                    clock=env.clock,
+                    interrupt=interrupt,
+                    limits=options.limits,
+                    decoding=options.decoding,
+                    after_poll=after_poll,
+                )
+                sink.write(options.renderer.end([]))
+        finally:
+            consumer.close(share.timeout_ms)
+            for tp, offsets, error in consumer.failed:
+                env.report(
+                    f"kcli: {offsets} records of {tp} were printed, and their acknowledgement failed, "
+                    f"so they may be delivered again: {error.message}"
+                )
+            if options.stats:
+                env.report(printed.stats(env.clock.now_ms() - started_ms))
+    env.interrupted = interrupt.requested
+    if consumer.failed:
+        return options.status(exit_status.FAILED)
+    report(f"{printed.total.records:,} records printed, acknowledgement: {share.type.name.lower()}")
+    return options.status(exit_status.INTERRUPTED if stop is StopReason.INTERRUPTED else exit_status.DONE)
+
+
+class ShareSource:
+    """A source of acquired records; never `done`."""
+
+    done = False
+
+    def __init__(
+        self,
+        consumer: ShareConsumer,
+        clock: Clock,
+        type: AcknowledgeType,
+        printed: PrintedRecords,
+        max_records: int | None,
+        report: Callable[[str], None],
+    ) -> None:
+        self._acquired = 0
+        self._consumer = consumer
+        self._clock = clock
+        self._type = type
+        self._printed = printed
+        self._max_records = max_records
+        self._report = report
+        self._held: list[AcquiredRecords] = []
+        self._assigned: frozenset[TopicPartition] | None = None
+
+    def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]:
+        """Return acquired records; with a limit no more than it needs, as far as the brokers know such a limit."""
+        limit = None if self._max_records is None else self._max_records - self._printed.total.records
+        self._held = self._consumer.poll(timeout_ms, limit)
+        partitions = self._consumer.partitions
+        if self._consumer.is_member and partitions and partitions != self._assigned:
+            self._assigned = partitions
+            self._report(f"assigned {partitions_text(partitions)}")
+        self._acquired += sum(len(it.columns) for it in self._held)
+        return [(it.tp, it.columns) for it in self._held if len(it.columns)]
+
+    def progress(self) -> int:
+        """Return a number that increases with acquired records, and with time before the first assignment."""
+        return int(self._clock.now_ms()) if self._assigned is None else self._acquired
+
+    def acknowledge(self, first_unprinted: Mapping[TopicPartition, int]) -> None:
+        """Acknowledge the printed records of the last poll, and release the others."""
+        for it in self._held:
+            self._consumer.acknowledge(it, self._type, first_unprinted.get(it.tp))
+        self._held = []

@@ -1,0 +1,204 @@
+"""`kcli group metrics`: serve the lag of groups to Prometheus. Never joins, never commits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from kcli.cli import exit_status
+from kcli.cli.environment import Environment
+from kcli.cli.group.openmetrics import ClusterName, Families, MetricNames, add_survey, metrics_maker
+from kcli.cli.group.selection import AllGroups, GroupNames, IsolationLevel, Match, NoTimeLag
+from kcli.cli.options import Common
+from kcli.cli.parser import Option
+from kcli.errors import BrokerError, ConfigError, KcliError, WakeupError
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator, Sequence
+
+    from kcli.admin.groups.lag_metrics import LagMetrics
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+
+LISTEN = "127.0.0.1:9308"
+INTERVAL_S = 30.0
+# Prometheus gives up a scrape after 10 seconds, unless it is configured otherwise.
+_FIRST_SURVEY_S = 9.0
+
+
+def run(
+    env: Environment,
+    common: Common,
+    group: GroupNames = None,
+    all_groups: AllGroups = False,
+    match: Match = None,
+    listen: Annotated[
+        str, Option("--listen", metavar="HOST:PORT", help="Serve on this address, without encryption and passwords.")
+    ] = LISTEN,
+    interval: Annotated[
+        float, Option("--interval", metavar="SECONDS", help="Survey the groups every N seconds.")
+    ] = INTERVAL_S,
+    metric_names: MetricNames = None,
+    cluster_name: ClusterName = None,
+    isolation_level: IsolationLevel = None,
+    no_time_lag: NoTimeLag = False,
+) -> int:
+    """Serve the lag of groups to Prometheus, at http://HOST:PORT/metrics, until Ctrl-C or SIGTERM.
+
+    The groups are surveyed once per --interval, however many scrapes arrive; a scrape gets the last survey. If the
+    cluster cannot be reached, kcli_up is 0, the metrics of groups are absent, and the next survey tries again; a line
+    on stderr reports the failure, and one its end. If the first survey is refused, for example because of a wrong
+    password, the command ends with status 4.
+
+    Metrics: kcli_up, kcli_survey_timestamp_seconds, kcli_failed_brokers; for each group kcli_group_up, kcli_group_info,
+    kcli_group_members, kcli_group_unknown_partitions. The others have kafka-lag-exporter's names and labels, and with
+    --metric-names kminion these:
+
+    \b
+    kafka-lag-exporter                        kminion
+    kcli_up                                   kminion_exporter_up
+    kcli_group_members                        kminion_kafka_consumer_group_members
+    kcli_group_info                           kminion_kafka_consumer_group_info
+    kafka_consumergroup_group_lag             kminion_kafka_consumer_group_topic_partition_lag
+    kafka_consumergroup_group_topic_sum_lag   kminion_kafka_consumer_group_topic_lag
+    kafka_partition_latest_offset             kminion_kafka_topic_partition_high_water_mark
+    kafka_partition_earliest_offset           kminion_kafka_topic_partition_low_water_mark
+    kafka_consumergroup_group_offset          (the same)
+    kafka_consumergroup_group_lag_seconds     (the same)
+    kafka_consumergroup_group_max_lag         (the same)
+    kafka_consumergroup_group_max_lag_seconds (the same)
+    kafka_consumergroup_group_sum_lag         (the same)
+    """
+    from kcli.cli.environment import StopSignals
+    from kcli.cli.group.selection import check_selection
+    from kcli.cli.options import check_interval
+    from kcli.client.config import ConsumerConfig
+
+    found = check_selection(group or (), match, every=all_groups)
+    check_interval(interval)
+    address = parse_listen(listen)
+    make = metrics_maker(common, metric_names, cluster_name)
+    own = {} if isolation_level is None else {"isolation_level": isolation_level}
+    config = common.config(ConsumerConfig, **own)
+    timeout_ms = min(common.timeout_ms, interval * 1000)
+    wanted = Wanted(group or (), found, int(config.reads_committed), not no_time_lag, timeout_ms)
+    with closing(common.connect(config)) as client, StopSignals(client.wakeup) as signals:
+        surveyor, page = Surveyor(env, client, wanted, make), Page()
+        with _served(page, address, env), suppress(WakeupError):
+            while not signals.requested:
+                began_ms = env.clock.now_ms()
+                page.show(surveyor.survey())
+                client.sleep(max(0.0, began_ms + interval * 1000 - env.clock.now_ms()))
+    return exit_status.DONE
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """Return host and port of `HOST:PORT`. An IPv6 address is in brackets. ConfigError if it is not valid."""
+    host, colon, port = text.rpartition(":")
+    is_valid = colon and host and port.isascii() and port.isdigit() and int(port) < 65536
+    if not is_valid or (":" in host and not (host.startswith("[") and host.endswith("]"))):
+        raise ConfigError(f"--listen: '{text}' is not valid; use HOST:PORT, such as {LISTEN}")
+    return host.strip("[]"), int(port)
+
+
+class Wanted(NamedTuple):
+    """The groups to survey, as `selection.survey_selected` takes them, and the time limit of a survey."""
+
+    names: Sequence[str]
+    pattern: re.Pattern[str] | None
+    isolation_level: int
+    time_lag: bool
+    timeout_ms: float
+
+
+class Surveyor:
+    """Surveys the groups and reports on stderr when the cluster is lost and when it is back."""
+
+    def __init__(
+        self, env: Environment, client: ConsumerNetworkClient, wanted: Wanted, make: Callable[[], LagMetrics]
+    ) -> None:
+        self._env = env
+        self._client = client
+        self._wanted = wanted
+        self._make = make
+        self._failure: str | None = None
+        self._last_ms: int | None = None
+
+    def survey(self) -> Families:
+        """Return the metrics of the groups now. A refusal of the first survey is raised."""
+        from kcli.admin.groups.listing import select_groups
+        from kcli.admin.groups.survey import survey_groups
+
+        metrics, client, wanted = self._make(), self._client, self._wanted
+        deadline_ms = client.clock.now_ms() + wanted.timeout_ms
+        try:
+            selected = select_groups(client, wanted.names, wanted.pattern, deadline_ms)
+            level, time_lag = wanted.isolation_level, wanted.time_lag
+            surveys = survey_groups(client, selected.groups, deadline_ms, isolation_level=level, time_lag=time_lag)
+            failed = selected.failures(surveys)
+            if failed and not surveys.values and not any(isinstance(error, BrokerError) for error in failed):
+                raise failed[0]
+        except WakeupError:
+            raise
+        except KcliError as error:
+            self._lost(error)
+            metrics.add_cluster(up=False, survey_s=None if self._last_ms is None else self._last_ms / 1000)
+        else:
+            self._last_ms = client.clock.wall_ms()
+            self._report(None)
+            add_survey(metrics, self._last_ms, selected, surveys)
+        return Families(metrics.metrics)
+
+    def _lost(self, error: KcliError) -> None:
+        if self._last_ms is None and exit_status.status_of(error) == exit_status.REFUSED:
+            raise error
+        self._report(error.message)
+
+    def _report(self, failure: str | None) -> None:
+        if (failure is None) != (self._failure is None):
+            self._env.report(f"kcli: {failure}" if failure else "kcli: the cluster is reachable again")
+        self._failure = failure
+
+
+class Page:
+    """The metrics that scrapes get. The main thread replaces them, the threads of the server read them."""
+
+    def __init__(self) -> None:
+        from threading import Event
+
+        self._families: Families | None = None
+        self._is_ready = Event()
+
+    def show(self, families: Families) -> None:
+        """Replace the metrics."""
+        self._families = families
+        self._is_ready.set()
+
+    def collect(self) -> list[Any]:
+        """Return the families of the last survey; wait for the first one. The interface of prometheus_client."""
+        self._is_ready.wait(_FIRST_SURVEY_S)
+        families = self._families
+        return [] if families is None else families.collect()
+
+
+@contextmanager
+def _served(page: Page, address: tuple[str, int], env: Environment) -> Iterator[None]:
+    from prometheus_client import start_http_server
+    from prometheus_client.registry import CollectorRegistry
+
+    registry = CollectorRegistry()
+    host, port = address
+    shown = f"[{host}]" if ":" in host else host
+    registry.register(page)
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        raise ConfigError(f"--listen: cannot listen on {shown}:{port}: {error.strerror}") from None
+    try:
+        env.report(f"kcli: metrics are at http://{shown}:{server.server_port}/metrics; Ctrl-C ends")
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

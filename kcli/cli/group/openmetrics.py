@@ -1,0 +1,103 @@
+"""Lag metrics as text of OpenMetrics, by prometheus_client; the options of the commands that print or serve them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+from kcli.cli.options import check_choice
+from kcli.cli.parser import Option
+from kcli.errors import ConfigError, KcliError
+
+if TYPE_CHECKING:
+    from kcli.admin.groups.lag_metrics import LagMetrics, Metric
+    from kcli.admin.groups.listing import SelectedGroups
+    from kcli.admin.groups.survey import GroupSurvey
+    from kcli.cli.environment import Environment
+    from kcli.cli.options import Common
+    from kcli.client.requests import Results
+
+MetricNames = Annotated[
+    str | None,
+    Option(
+        "--metric-names",
+        metavar="kafka-lag-exporter|kminion",
+        help="Use the metric names and labels of this exporter. [kafka-lag-exporter]",
+    ),
+]
+ClusterName = Annotated[
+    str | None,
+    Option(
+        "--cluster-name", metavar="NAME", help="Set the label cluster_name. [the profile, else the bootstrap servers]"
+    ),
+]
+
+
+def metrics_maker(common: Common, names: str | None, cluster: str | None) -> Callable[[], LagMetrics]:
+    """Return a maker of empty `LagMetrics`. ConfigError for a wrong option, or without prometheus_client."""
+    from kcli.admin.groups.lag_metrics import LAG_EXPORTER, STYLES, LagMetrics
+
+    style = LAG_EXPORTER if names is None else names
+    check_choice("--metric-names", style, STYLES)
+    try:
+        import prometheus_client  # noqa: F401 - a missing package is reported before anything is asked
+    except ImportError:
+        raise ConfigError(
+            "metrics need the Python package prometheus_client: pip install 'kcli-kafka[metrics]'"
+        ) from None
+    profile = common.profile.applied
+    cluster = cluster or (profile.name if profile is not None else common.given["bootstrap.servers"])
+    return lambda: LagMetrics(style, cluster)
+
+
+def openmetrics_text(metrics: LagMetrics) -> str:
+    """Return the metrics as text, with the line that ends it."""
+    from prometheus_client.openmetrics.exposition import generate_latest
+
+    text: bytes = generate_latest(Families(metrics.metrics))  # type: ignore[no-untyped-call]
+    return text.decode()
+
+
+@contextmanager
+def without_metrics(env: Environment, make: Callable[[], LagMetrics]) -> Iterator[None]:
+    """Print `kcli_up 0` when the block raises a KcliError, so that old metrics are replaced, and raise it."""
+    try:
+        yield
+    except KcliError:
+        metrics = make()
+        metrics.add_cluster(up=False)
+        env.stdout.write(openmetrics_text(metrics))
+        raise
+
+
+def add_survey(metrics: LagMetrics, wall_ms: int, selected: SelectedGroups, surveys: Results[str, GroupSurvey]) -> None:
+    """Add a survey that reached the cluster at a wall time in ms."""
+    metrics.add_cluster(up=True, failed_brokers=len(selected.failed_brokers), survey_s=wall_ms / 1000)
+    metrics.add_groups(surveys.values, surveys.errors)
+
+
+class Families:
+    """Metrics as a collector of prometheus_client: `collect` returns its families."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        from prometheus_client.core import GaugeMetricFamily
+
+        self._families: list[Any] = []
+        for metric in metrics:
+            family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+            for labels, value in metric.samples:
+                family.add_metric(labels, value)
+            self._families.append(family)
+
+    def collect(self) -> list[Any]:
+        """Return the families; the interface of prometheus_client."""
+        return self._families
+
+
+def report_failures(env: Environment, selected: SelectedGroups, surveys: Results[str, GroupSurvey]) -> None:
+    """Report each group and each broker that failed in one line."""
+    for group, error in surveys.errors.items():
+        env.report(f"kcli: {group}: {error.message}")
+    for node, error in selected.failed_brokers.items():
+        env.report(f"kcli: {node}: {error.message}")

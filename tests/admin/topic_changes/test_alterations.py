@@ -1,0 +1,128 @@
+"""Plans for partitions and settings of topics, from literals."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from kcli.admin.configs import OwnSetting
+from kcli.admin.topic_changes.alterations import (
+    Alteration,
+    AlterationPlan,
+    TopicState,
+    Wanted,
+    check_unchanged,
+    plan_rows,
+    undo_rows,
+)
+from kcli.admin.topic_changes.setting_snapshots import SettingChange, SettingSnapshot
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, Refused
+
+ID, OTHER_ID = UUID(int=1), UUID(int=2)
+STATE = TopicState(
+    ID,
+    3,
+    settings={"retention.ms": OwnSetting("7", None, "7"), "cleanup.policy": OwnSetting("compact", "compact", "delete")},
+)
+
+
+def test_partitions_are_added() -> None:
+    (row,) = plan_rows("t", STATE, Wanted(5))
+    assert (row.key, row.action, row.old, row.new, row.error) == (("t", "partitions"), "add", "3", "5", None)
+    assert row.why == "keys may change their partition"
+
+
+def test_the_same_number_of_partitions_is_no_change() -> None:
+    (row,) = plan_rows("t", STATE, Wanted(3))
+    assert (row.action, row.error) == ("keep", None)
+
+
+def test_partitions_are_not_removed() -> None:
+    (row,) = plan_rows("t", STATE, Wanted(2))
+    assert isinstance(row.error, Refused)
+    assert "has 3 partitions, and partitions cannot be removed" in row.error.message
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_partitions_of_an_internal_topic_need_an_option(allowed: bool) -> None:
+    (row,) = plan_rows("t", STATE._replace(internal=True), Wanted(5), internal=allowed)
+    assert isinstance(row.error, Refused) is not allowed
+
+
+def test_settings_are_set_and_deleted() -> None:
+    rows = plan_rows("t", STATE, Wanted(settings={"retention.ms": "9"}, deleted=["cleanup.policy"]))
+    assert [(row.name, row.action, row.old, row.new, row.own, row.new_own, row.why) for row in rows] == [
+        ("retention.ms", "set", "7", "9", None, "9", "OLD is inherited"),
+        ("cleanup.policy", "delete", "compact", "delete", "compact", None, "NEW is inherited"),
+    ]
+
+
+def test_a_setting_with_the_inherited_value_is_still_set() -> None:
+    (row,) = plan_rows("t", STATE, Wanted(settings={"retention.ms": "7"}))
+    assert row.action == "set", "a later change of the broker must not change the topic"
+
+
+@pytest.mark.parametrize("wanted", [Wanted(settings={"cleanup.policy": "compact"}), Wanted(deleted=["retention.ms"])])
+def test_settings_that_are_so_already_are_kept(wanted: Wanted) -> None:
+    (row,) = plan_rows("t", STATE, wanted)
+    assert row.action == "keep"
+    assert row.old == row.new
+
+
+def test_an_unknown_setting_is_left_for_the_broker_to_refuse() -> None:
+    (row,) = plan_rows("t", STATE, Wanted(deleted=["retention.m"]))
+    assert (row.action, row.error) == ("delete", None)
+
+
+@pytest.mark.parametrize(
+    ("row", "topic_id"),
+    [
+        (Alteration("t", "partitions", "add", "2", "5"), ID),
+        (Alteration("t", "cleanup.policy", "set", "delete", "x", own="delete", new_own="x"), ID),
+        (Alteration("t", "retention.ms", "set", "7", "9", own="7", new_own="9"), ID),
+        (Alteration("t", "partitions", "add", "3", "5"), OTHER_ID),
+    ],
+)
+def test_a_topic_that_has_changed_since_the_plan_is_refused(row: Alteration, topic_id: UUID) -> None:
+    with pytest.raises(Refused, match="since the plan; make a new plan"):
+        check_unchanged(row, STATE, topic_id)
+
+
+def test_an_unchanged_topic_is_accepted() -> None:
+    check_unchanged(Alteration("t", "partitions", "add", "3", "5"), STATE, ID)
+    check_unchanged(Alteration("t", "retention.ms", "set", "7", "9", own=None, new_own="9"), STATE, None)
+
+
+def test_an_undo_explains_each_row() -> None:
+    snapshot = SettingSnapshot(
+        "s",
+        1_706_695_200_000,
+        "alter",
+        "c",
+        "b",
+        tuple(SettingChange(topic, "retention.ms", "7", "9") for topic in ("same", "again", "gone", "new", "kept")),
+        {"same": str(ID), "new": str(ID)},
+    )
+    missing = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    rows = (
+        Alteration("same", "retention.ms", "set", "9", "7", own="9", new_own="7"),
+        Alteration("again", "retention.ms", "set", "8", "7", own="8", new_own="7"),
+        Alteration("gone", "", "keep", error=missing),
+        Alteration("new", "retention.ms", "set", "9", "7", own="9", new_own="7"),
+        Alteration("kept", "retention.ms", "keep", "7", "7", "is set already", "7", "7"),
+    )
+    plan = AlterationPlan("undo", rows, "c", {"same": ID, "new": OTHER_ID, "again": ID, "kept": ID})
+
+    found = list(undo_rows(plan, snapshot))
+
+    when = "as before the change of 2024-01-31T10:00:00.000Z"
+    assert [(row.topic, row.action, row.why, row.error) for row in found] == [
+        ("same", "set", when, None),
+        ("again", "set", f"{when}; it was changed again since", None),
+        ("gone", "keep", "the topic does not exist any more", None),
+        ("new", "keep", "the topic was deleted and recreated since", None),
+        ("kept", "keep", "is set already", None),
+    ]
+    assert found[3].new == "9", "nothing is restored on the new topic"

@@ -1,0 +1,232 @@
+"""Decoded columns of record batches: reader's schema, errors beside the bytes, headers with schema ids. No JVM."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kcli.errors import ConfigError, NotFound
+from kcli.protocol.records.builder import NewRecord, build_batch
+from kcli.protocol.records.decode import RecordSection, decode_sections
+from kcli.schemas.schema import Schema
+from kcli.structs import TopicPartition
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+pytest.importorskip("fastavro")
+
+import fastavro
+
+from kcli.spark import decoding
+from kcli.spark.arrow import Batcher
+from kcli.spark.decoding import plan
+from kcli.spark.options import SourceOptions, parse_options
+from kcli.spark.record_schema import ddl
+from kcli.spark.source import columns_of, with_schema
+
+BASE = {"kafka.bootstrap.servers": "a:9092", "subscribe": "orders", "value.decode": "avro"}
+GUID = "00000000-0000-0000-0000-00000000002a"
+
+
+def order(*fields: tuple[str, Any], **more: Any) -> dict[str, Any]:
+    columns = [{"name": name, "type": kind, **more.get(name, {})} for name, kind in fields]
+    return {"type": "record", "name": "Order", "fields": columns}
+
+
+FIRST = order(("id", "int"), ("old", "string"))
+SECOND = order(("id", "long"), ("text", "string"), ("country", "string"), country={"default": "DE"})
+SECOND["fields"][1]["aliases"] = ["old"]
+
+
+class FakeRegistry:
+    """The schemas of one subject by id, the newest last."""
+
+    def __init__(self, *schemas: Mapping[str, Any]) -> None:
+        self.schemas = [Schema("AVRO", json.dumps(it), id=number) for number, it in enumerate(schemas, 1)]
+
+    def version(self, subject: str, version: int | str = "latest") -> Schema:
+        if subject != "orders-value":
+            raise NotFound(f"the registry has no version {version} of subject {subject!r}")
+        return self.schemas[-1 if version == "latest" else int(version) - 1]
+
+    def schema(self, id: int, subject: str | None = None) -> Schema:
+        if not 0 < id <= len(self.schemas):
+            raise NotFound(f"the registry has no schema with id {id}")
+        return self.schemas[id - 1]
+
+    def by_guid(self, guid: str) -> Schema:
+        assert guid == GUID
+        return self.schemas[0]
+
+    def closure(self, schema: Schema) -> list[tuple[str, Schema]]:
+        return []
+
+    def forget(self, schema: Schema) -> bool:
+        return False
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> FakeRegistry:
+    fake = FakeRegistry(FIRST, SECOND)
+    monkeypatch.setattr(plan, "registry_of", lambda _: fake)
+    monkeypatch.setattr(plan, "_kept", {})
+    return fake
+
+
+def payload(schema: Mapping[str, Any], value: Any, id: int | None = None) -> bytes:
+    file = io.BytesIO()
+    fastavro.schemaless_writer(file, schema, value)
+    return (b"" if id is None else b"\0" + id.to_bytes(4, "big")) + file.getvalue()
+
+
+def planned(**more: str) -> SourceOptions:
+    options = plan.plan_decodings(parse_options({**BASE, **{name.replace("_", "."): it for name, it in more.items()}}))
+    assert pickle.loads(pickle.dumps(options)) == options
+    return options
+
+
+def rows(options: SourceOptions, *values: bytes | None, headers: tuple[tuple[str, bytes | None], ...] = ()) -> Any:
+    records = [NewRecord(None, value, 1_700_000_000_000 + n, list(headers)) for n, value in enumerate(values)]
+    batch = build_batch(records, base_offset=0)
+    (section,) = decode_sections([RecordSection("orders", 0, memoryview(batch), 0)])
+    decoded = plan.decoded_columns(options, "orders")
+    (made,) = Batcher(TopicPartition("orders", 0), options.record_columns(), decoded=decoded).batches(section.columns)
+    made.validate(full=True)
+    return made.to_pylist()
+
+
+@pytest.mark.usefixtures("registry")
+def test_older_records_have_the_columns_of_the_newest_schema() -> None:
+    options = planned()
+    assert ddl(columns_of(options)).startswith(
+        "`key` binary, `value` struct<id:bigint,text:string,country:string>, `value_error` string, `value_raw` binary,"
+    )
+    first, second, null = rows(
+        options,
+        payload(FIRST, {"id": 1, "old": "a"}, 1),
+        payload(SECOND, {"id": 2**40, "text": "b", "country": "FR"}, 2),
+        None,
+    )
+    assert first["value"] == {"id": 1, "text": "a", "country": "DE"}
+    assert second["value"] == {"id": 2**40, "text": "b", "country": "FR"}
+    assert null["value"] is None
+    assert {(row["value_error"], row["value_raw"]) for row in (first, second, null)} == {(None, None)}
+    assert (first["topic"], first["offset"], second["offset"]) == ("orders", 0, 1)
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_pinned_version_keeps_the_columns_of_a_stream() -> None:
+    assert dict(columns_of(planned(value_schema_version="1")))["value"] == "struct<id:int,old:string>"
+
+
+@pytest.mark.usefixtures("registry")
+def test_payloads_that_do_not_decode_are_beside_their_reason() -> None:
+    good = payload(SECOND, {"id": 1, "text": "", "country": ""}, 2)
+    bad = [b"text", payload(FIRST, {"id": 1, "old": "a"}, 9), good[:-1], b""]
+    found = rows(planned(columns="value,value_error,value_raw,offset"), good, *bad)
+    assert [row["value_raw"] for row in found] == [None, *bad]
+    assert [row["value"] is None for row in found] == [False, True, True, True, True]
+    errors = [row["value_error"] for row in found]
+    assert errors[0] is None
+    assert errors[1] == "avro: the data has no schema id: it does not start with byte 0 and an id"
+    assert errors[2] == "avro: the registry has no schema with id 9"
+    assert errors[3].startswith("avro with schema 2: ")
+    every = rows(planned(value_raw="all"), good, b"text")
+    assert [row["value_raw"] for row in every] == [good, b"text"]
+
+
+def test_a_value_outside_its_column_is_an_error_of_its_record_only(registry: FakeRegistry) -> None:
+    amount = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 1}
+    schema = order(("amount", amount))
+    registry.schemas = [Schema("AVRO", json.dumps(schema), id=1)]
+    values = [b"\0\0\0\0\1\2" + bytes([digits]) for digits in (5, 99)]
+    huge = b"\0\0\0\0\1\6\x7f\xff\xff"
+    found = rows(planned(), *values, huge)
+    assert [row["value"] and str(row["value"]["amount"]) for row in found] == ["0.5", "9.9", None]
+    assert found[2]["value_error"] == "the value does not fit its column: amount: 838860.7 has more than 4 digits"
+    assert found[2]["value_raw"] == huge
+
+
+@pytest.mark.usefixtures("registry")
+def test_the_schema_id_may_be_in_a_header() -> None:
+    guid = b"\1" + bytes.fromhex(GUID.replace("-", ""))
+    value = payload(FIRST, {"id": 7, "old": "x"})
+    (row,) = rows(planned(), value, headers=(("other", b""), ("__value_schema_id", guid)))
+    assert row["value"] == {"id": 7, "text": "x", "country": "DE"}
+
+
+def test_decoders_without_a_schema() -> None:
+    servers = {name: BASE[name] for name in ("kafka.bootstrap.servers", "subscribe")}
+    for name, value, kind, expected in (
+        ("string", b"text", "string", "text"),
+        ("q", (5).to_bytes(8, "big"), "bigint", 5),
+        ("json", b'{"a": [1.50]}', "string", '{"a":[1.5]}'),
+    ):
+        options = plan.plan_decodings(parse_options({**servers, "value.decode": name}))
+        assert dict(columns_of(options))["value"] == kind
+        good, bad = rows(options, value, b"\xff")
+        assert (good["value"], good["value_error"]) == (expected, None)
+        assert bad["value"] is None
+        assert bad["value_error"]
+
+
+def test_a_schema_file_needs_no_registry(tmp_path: Any) -> None:
+    file = tmp_path / "order.avsc"
+    file.write_text(json.dumps(SECOND))
+    options = plan.plan_decodings(parse_options({**BASE, "value.schema.file": str(file)}))
+    file.unlink()
+    value = {"id": 1, "text": "a", "country": "b"}
+    bare, framed = rows(options, payload(SECOND, value), payload(SECOND, value, 77))
+    assert bare["value"] == framed["value"] == value
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_schema_given_by_the_user_may_leave_out_columns_only() -> None:
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    options = planned()
+    fields = [StructField(name, kind) for name, kind in (("id", LongType()), ("text", StringType()))]
+    value = StructType([*fields, StructField("country", StringType())])
+    only = with_schema(options, StructType([StructField("value", value), StructField("offset", LongType())]))
+    assert only.columns == ("value", "offset")
+    with pytest.raises(ConfigError, match="value is of type struct<id:bigint,text:string,country:string>"):
+        with_schema(options, StructType([StructField("value", StructType(fields))]))
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"subscribe": "orders,pays"}, "value.decode=avro of several topics requires value.subject"),
+        ({"subscribe": "pays"}, "subject 'pays-value'; use value.subject"),
+        ({"value.decode": "protobuf"}, "the schema of subject orders-value is one of AVRO"),
+        ({"value.decode": "arvo"}, "'arvo' is not a known format"),
+        ({"value.schema.version": "0"}, "latest, or a number from 1"),
+        ({"value.schema.file": "/nowhere.avsc"}, "cannot read schema file /nowhere.avsc"),
+    ],
+)
+def test_decodings_that_cannot_be_planned(more: dict[str, str], problem: str) -> None:
+    with pytest.raises((ConfigError, NotFound)) as raised:
+        plan.plan_decodings(parse_options({**BASE, **more}))
+    assert problem in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_registry_or_a_file_is_required() -> None:
+    with pytest.raises(ConfigError, match=r"value\.decode=avro requires schema\.registry\.url, or value\.schema\.file"):
+        plan.plan_decodings(parse_options(BASE))
+
+
+def test_properties_of_the_registry_have_a_prefix_or_none() -> None:
+    for prefix in ("", "kafka."):
+        url = {f"{prefix}schema.registry.url": "http://r:8081", f"{prefix}basic.auth.user.info": "u:secret"}
+        options = parse_options({**BASE, **url})
+        assert options.kafka["schema.registry.url"] == "http://r:8081"
+        assert "secret" not in repr(options)
+        assert str(plan.registry_of(options.kafka)) == "<SchemaRegistry http://r:8081 schemas=0>"
+    assert decoding.__doc__
