@@ -58,21 +58,42 @@ def node_with(*packages: str) -> Path:
 
 @contextlib.contextmanager
 def _created_once(folder: Path) -> Iterator[bool]:
-    """Lock the folder and yield whether it must be created; it counts as created when the body succeeds."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with locked(folder.with_name(folder.name + ".lock")):
-        complete = folder / "complete"
-        yield not complete.exists()
-        complete.touch()
+    """Lock the folder and yield whether it must be created; it counts as created when the body succeeds.
+
+    A folder that could not be created is not tried again by this process.
+    """
+    if folder not in _failed:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with locked(folder.with_name(folder.name + ".lock")):
+                complete = folder / "complete"
+                yield not complete.exists()
+                complete.touch()
+            return
+        except _FetchFailed as failure:
+            _failed[folder] = str(failure)
+    skip_or_fail(_failed[folder])
+
+
+class _FetchFailed(Exception):
+    """A client could not be fetched; the message gives the reason."""
+
+
+# Folders that could not be created, with the reason. Many tests need the same one, and each would wait for the network.
+_failed: dict[Path, str] = {}
 
 
 def _fetch(command: list[str]) -> None:
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False
-    )
+    line = " ".join(command)
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise _FetchFailed(f"`{line}` did not end within {FETCH_TIMEOUT_S} s") from None
     if done.returncode != 0:
         output = (done.stderr + done.stdout).strip().splitlines()
-        skip_or_fail(f"`{' '.join(command)}` failed: {output[-1] if output else 'no output'}")
+        raise _FetchFailed(f"`{line}` failed: {output[-1] if output else 'no output'}")
 
 
 def _succeeds(command: list[str]) -> bool:
