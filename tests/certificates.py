@@ -229,5 +229,5 @@ def _key_pem(identity: Identity) -> str:
 
 def _keytool(*arguments: str) -> None:
     keytool = shutil.which("keytool") or skip_or_fail("there is no `keytool` on the PATH")
-    done = subprocess.run([keytool, *arguments], capture_output=True, text=True)
+    done = subprocess.run([keytool, *arguments], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

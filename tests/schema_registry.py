@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from tests.foreign import go_binary
 from tests.java_driver import compiled
+from tests.limits import read_line
 from tests.maven import artifact, fetched
 
 VERSION = "2.6.13.Final"
@@ -114,8 +115,7 @@ def start_apicurio(distribution: Path, folder: Path) -> tuple[str, Callable[[], 
 def start_srfake() -> tuple[str, Callable[[], None]]:
     """Start franz-go's registry for tests; return its address, and a function that ends it."""
     process = subprocess.Popen([str(go_binary("srfake")), "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    address = process.stdout.readline().strip()
+    address = read_line(process, "the address of srfake").strip()
 
     def stop() -> None:
         process.kill()
@@ -157,10 +157,9 @@ class JavaSerdes:
         named = {f"apicurio.registry.{name.replace('_', '-')}": value for name, value in config.items()}
         question = {"do": act, "format": form, "topic": topic, "config": {**self._settings, **named}, **more}
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        line = read_line(self._process, f"the answer of the serialisers to {act} {form}")
         if not line:
             self._stderr.seek(0)
             raise AssertionError(f"the JVM of the serialisers ended:\n{self._stderr.read()[-4000:]}")

@@ -103,7 +103,7 @@ def test_the_examples_in_the_docstrings_run(name: str, bootstrap: str) -> None:
 
 def test_importing_kcli_imports_nothing_else() -> None:
     script = "import sys; before = set(sys.modules); import kcli; print(sorted(set(sys.modules) - before))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "['kcli']"
 
 

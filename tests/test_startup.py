@@ -12,6 +12,7 @@ import pytest
 from kcli.cli.command_table import COMMANDS, module_of
 from tests.cli.loopback import loopback_broker
 from tests.fake_registry import fake_registry
+from tests.limits import killed_after
 from tests.real_kafka import Kafka
 
 HEAVY = {
@@ -44,7 +45,11 @@ print(status, *sys.modules, file=sys.stderr)
 @cache
 def modules_of_python() -> frozenset[str]:
     listed = subprocess.run(
-        [sys.executable, "-c", "import sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", "import sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     return frozenset(listed.stdout.split())
 
@@ -53,7 +58,7 @@ def imported_by(*argv: str, status: int = 0, stdin: str = "") -> set[str]:
     """Return the modules that `kcli argv...` has imported when it ends, except Python's own. Its output is a pipe."""
     command = [sys.executable, "-c", RUN_AND_LIST_MODULES, *argv]
     returning = {**os.environ, "KCLI_DEBUG": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, input=stdin, env=returning)
+    done = subprocess.run(command, capture_output=True, text=True, input=stdin, env=returning, timeout=120)
     ended, *modules = done.stderr.splitlines()[-1].split()
     assert int(ended) == status, done.stderr
     return set(modules) - modules_of_python()
@@ -135,9 +140,10 @@ def test_a_broker_imports_only_what_it_starts_with() -> None:
     environ = {**os.environ, "KCLI_DEBUG": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ) as broker:
         assert broker.stdout is not None
-        broker.stdout.readline()
-        broker.terminate()
-        ended, *modules = broker.communicate()[1].splitlines()[-1].split()
+        with killed_after(broker, "the address and the end of the broker"):
+            broker.stdout.readline()
+            broker.terminate()
+            ended, *modules = broker.communicate()[1].splitlines()[-1].split()
     assert ended == "0"
     found = set(modules) - modules_of_python()
     assert not heavy(found)

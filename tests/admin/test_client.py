@@ -18,6 +18,7 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, NotFound, Refused
 from kcli.producer.producer import Producer
 from kcli.structs import OffsetAndMetadata, TopicPartition
+from tests.limits import Limit
 
 T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -177,7 +178,9 @@ def test_members_are_removed_and_the_next_assignment_is_forecast(broker: Embedde
     )
     consumer.subscribe(["orders"])
     try:
+        limit = Limit("the assignment of the member")
         while not consumer.assignment():
+            limit.check()
             consumer.poll(0.05)
         live = admin.assignment("readers")
         assert [member.owned for member in live.members] == [(T0, T1)]

@@ -23,6 +23,7 @@ from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsReq
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataResponseTopic
 from kcli.structs import TopicPartition
 from tests.broker.wire import Wire
+from tests.limits import Limit
 
 COMBINED = {
     "process.roles": "broker,controller",
@@ -108,7 +109,9 @@ def values(address: str, topic: str) -> list[bytes | None]:
         consumer.assign([tp])
         end = consumer.end_offsets([tp])[tp]
         found: list[bytes | None] = []
+        limit = Limit(f"{end} records of {topic}")
         while consumer.position(tp) < end:
+            limit.check()
             found += [record.value for records in consumer.poll(1000).values() for record in records]
         return found
 

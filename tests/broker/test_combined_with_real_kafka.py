@@ -14,6 +14,7 @@ from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsReq
 from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kcli.protocol.messages.metadata import MetadataRequest
 from tests.broker.wire import Wire
+from tests.limits import Limit
 from tests.preloaded import KcliProcess
 from tests.real_kafka import KafkaNode
 from tests.real_kafka_cluster import BrokerOnly
@@ -49,7 +50,9 @@ def values(node: KafkaNode, topic: str) -> list[bytes | None]:
         consumer.assign([tp])
         end = consumer.end_offsets([tp])[tp]
         found: list[bytes | None] = []
+        limit = Limit(f"{end} records of {topic}")
         while consumer.position(tp) < end:
+            limit.check()
             found += [record.value for records in consumer.poll(1000).values() for record in records]
         return found
 

@@ -91,10 +91,10 @@ def test_lock_excludes_another_process(tmp_path: Path) -> None:
         "from kcli.broker.data_dir import DataDir; from kcli.broker.files import DiskFiles\n"
         "DataDir(sys.argv[0], DiskFiles(), node_id=1)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert "another broker uses the data directory" in done.stderr
     first.release()
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120).returncode == 0
 
 
 def test_directory_that_cannot_be_created_is_reported_in_one_sentence(tmp_path: Path) -> None:

@@ -70,10 +70,10 @@ def test_lock_is_compatible_with_javas_file_lock(tmp_path: Path) -> None:
     lock = DiskFiles().lock(path)
     assert lock is not None
     code = "import fcntl,sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
-    taken = subprocess.run([sys.executable, "-c", code, path], capture_output=True)
+    taken = subprocess.run([sys.executable, "-c", code, path], capture_output=True, timeout=120)
     assert b"BlockingIOError" in taken.stderr
     lock.close()
-    assert subprocess.run([sys.executable, "-c", code, path]).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code, path], timeout=120).returncode == 0
 
 
 @pytest.mark.parametrize("kind", ["disk", "memory"])

@@ -35,7 +35,7 @@ def passes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Passes
     def run(source: str, count: int = 1) -> None:
         pytester.makepyfile(source)
         result = pytester.runpytest_subprocess(
-            "-W", "error::pytest.PytestUnhandledThreadExceptionWarning", *TELL, *ALONE
+            "-W", "error::pytest.PytestUnhandledThreadExceptionWarning", *TELL, *ALONE, timeout=300
         )
         result.assert_outcomes(passed=count)
 
@@ -199,6 +199,11 @@ def test_threads_and_directories_are_removed(passes: Passes) -> None:
 def test_plugin_imports_nothing_else_at_load() -> None:
     load = "before = {*sys.modules}; import kcli.broker.pytest_plugin; print(*{*sys.modules} - before)"
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys, pytest; {load}"], capture_output=True, text=True, check=True, cwd=ROOT
+        [sys.executable, "-c", f"import sys, pytest; {load}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=120,
     )
     assert set(done.stdout.split()) == {"kcli", "kcli.broker", "kcli.broker.pytest_plugin"}

@@ -28,7 +28,7 @@ def test_the_tests_run_without_variables_of_python() -> None:
 def test_a_closed_pipe_is_a_success_without_a_message(line: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([*KCLI, *line.split()], stdout=writer, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([*KCLI, *line.split()], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=120)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -38,7 +38,11 @@ def test_a_pipe_closed_while_data_is_written_is_a_success_without_a_message() ->
     os.close(reader)
     with loopback_broker(topics={f"topic-{n:05}": 1 for n in range(20_000)}) as broker:
         done = subprocess.run(
-            [*KCLI, "topic", "list", "-b", broker.address], stdout=writer, stderr=subprocess.PIPE, text=True
+            [*KCLI, "topic", "list", "-b", broker.address],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
         )
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
@@ -47,7 +51,7 @@ def test_a_pipe_closed_while_data_is_written_is_a_success_without_a_message() ->
 def test_a_closed_stderr_does_not_change_the_status() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([*KCLI, "topic", "lst"], stdout=subprocess.PIPE, stderr=writer, text=True)
+    done = subprocess.run([*KCLI, "topic", "lst"], stdout=subprocess.PIPE, stderr=writer, text=True, timeout=120)
     os.close(writer)
     assert (done.returncode, done.stdout) == (2, "")
 
@@ -59,7 +63,9 @@ def test_a_full_disk_is_one_line_and_status_1(line: str, debug: str) -> None:
     """Buffered text raises the error at each flush, last when Python ends. `assignor show` reports after its table."""
     with Path("/dev/full").open("w") as full:
         environ = {**os.environ, "KCLI_DEBUG": debug}
-        done = subprocess.run([*KCLI, *line.split()], stdout=full, stderr=subprocess.PIPE, text=True, env=environ)
+        done = subprocess.run(
+            [*KCLI, *line.split()], stdout=full, stderr=subprocess.PIPE, text=True, env=environ, timeout=120
+        )
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "kcli: standard output: No space left on device")
     assert debug or done.stderr.count("\n") == 1
 
@@ -68,12 +74,13 @@ def test_a_full_disk_is_one_line_and_status_1(line: str, debug: str) -> None:
 def test_a_full_disk_for_stderr_does_not_change_data_and_status() -> None:
     with Path("/dev/full").open("w") as full, loopback_broker(topics={"orders": 1}) as broker:
         command = [*KCLI, "topic", "list", "-X", "unknown=1", "-b", broker.address]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, text=True)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, "orders\n")
 
 
 def test_an_interrupt_prints_nothing_and_returns_130() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         process = subprocess.Popen(
             [*KCLI, "topic", "list", "-b", address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -86,7 +93,9 @@ def test_an_interrupt_prints_nothing_and_returns_130() -> None:
 
 
 def in_shell(words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(f"exec {sys.executable} -m kcli {words}", shell=True, capture_output=True, text=True)
+    return subprocess.run(
+        f"exec {sys.executable} -m kcli {words}", shell=True, capture_output=True, text=True, timeout=120
+    )
 
 
 @pytest.mark.parametrize("line", ["--version", "topic --help", "topic lst"])
@@ -115,9 +124,7 @@ def test_a_closed_input_is_an_error_of_the_commands_that_read_it() -> None:
 
 def test_names_beyond_the_locale_are_escaped() -> None:
     done = subprocess.run(
-        [*KCLI, "topic", "größe"],
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
+        [*KCLI, "topic", "größe"], env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, timeout=120
     )
     assert done.returncode == 2
     assert done.stderr.startswith(rb"kcli: there is no command 'kcli topic gr\xf6\xdfe'")

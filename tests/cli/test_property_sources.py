@@ -16,6 +16,7 @@ from kcli.cli.options import Common, common_options
 from kcli.errors import ConfigError
 from kcli.secret import Secret
 from tests.cli.fake import FakeEnvironment, run_kcli
+from tests.limits import killed_after
 
 SECURED = ["security.protocol=SASL_SSL", "sasl.mechanisms=PLAIN", "sasl.username=alice"]
 
@@ -168,12 +169,13 @@ def test_a_password_is_asked_for_once_on_a_terminal_that_does_not_show_it() -> N
     with subprocess.Popen(command, start_new_session=True, stdin=theirs) as process:
         os.close(theirs)  # the program has it open, so reading fails when the program ends
         shown = b""
-        while b"sasl.password: " not in shown:
-            shown += os.read(ours, 1000)
-        os.write(ours, b"hunter2\n")
-        with suppress(OSError):  # on Linux, the end of the other side is an error
-            while chunk := os.read(ours, 1000):
-                shown += chunk
+        with killed_after(process, "the question for the password, and the end of the program"):
+            while b"sasl.password: " not in shown:
+                shown += os.read(ours, 1000)
+            os.write(ours, b"hunter2\n")
+            with suppress(OSError):  # on Linux, the end of the other side is an error
+                while chunk := os.read(ours, 1000):
+                    shown += chunk
     os.close(ours)
     assert process.returncode == 0
     assert b"hunter2" not in shown

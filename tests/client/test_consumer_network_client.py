@@ -24,6 +24,7 @@ from kcli.protocol.messages.metadata import MetadataResponse
 from kcli.protocol.registry import ApiKey
 from kcli.structs import Node
 from tests.client.fake_cluster import FakeCluster, failure_of
+from tests.limits import Limit
 
 A, B = Node(1, "a", 9092), Node(2, "b", 9092)
 
@@ -481,7 +482,9 @@ def test_a_thread_that_waits_for_metadata_is_woken_by_the_response_that_another_
 
     def take_the_response(_: object) -> None:
         waiting.start()
+        limit = Limit("the other thread wants the permit")
         while not client._permit.is_wanted:
+            limit.check()
             waits_for_permit.wait(0.001)
         client.poll(timeout_ms=0)
         waiting.join(10)

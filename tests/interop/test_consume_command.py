@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.interop.process import KCLI, ROOT, Finished, kcli, kcli_running, wait_for_lines
+from tests.limits import killed_after, read_line
 from tests.real_kafka import Kafka
 
 pytestmark = pytest.mark.slow
@@ -269,7 +270,7 @@ def test_a_closed_pipe_is_a_quiet_success(hourly: str, any_kafka: Kafka) -> None
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
     assert process.stdout is not None
     assert process.stderr is not None
-    assert process.stdout.readline().endswith(b"-0\n")
+    assert read_line(process, "the first record").endswith(b"-0\n")
     process.stdout.close()
     producer = any_kafka.ordered_producer()
     deadline = time.monotonic() + 30
@@ -292,9 +293,10 @@ def on_terminal(kafka: Kafka, topic: str, *options: str, until: bytes, **environ
     ) as process:
         os.close(secondary)
         shown = b""
-        while until not in shown:
-            shown += os.read(primary, 1000)
-        assert process.wait(30) == 0
+        with killed_after(process, f"{until!r} on the terminal, and the end of the command"):
+            while until not in shown:
+                shown += os.read(primary, 1000)
+            assert process.wait() == 0
     os.close(primary)
     return shown
 

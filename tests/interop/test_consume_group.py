@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.interop.forked import Forker
 from tests.interop.process import KCLI, ROOT, Finished, kcli, kcli_running, wait_for_lines
+from tests.limits import read_line
 from tests.real_kafka import Kafka
 
 pytestmark = pytest.mark.slow
@@ -207,7 +208,7 @@ def test_a_closed_pipe_ends_with_status_0(any_kafka: Kafka) -> None:
     command = [*KCLI, *words(any_kafka, topic, f"g-{topic}", "-o", "start")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
     assert process.stdout is not None
-    process.stdout.readline()
+    read_line(process, "the first record")
     process.stdout.close()
     assert process.wait(30) == 0
     assert members(any_kafka, f"g-{topic}") == 0

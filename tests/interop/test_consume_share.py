@@ -13,6 +13,7 @@ import pytest
 from kcli.broker.embedded import EmbeddedBroker
 from tests.cli.fake import run_kcli
 from tests.interop.process import KCLI, kcli, kcli_running, wait_for_lines
+from tests.limits import killed_after
 from tests.real_kafka import Kafka, KafkaNode
 
 pytestmark = pytest.mark.slow
@@ -99,7 +100,8 @@ def test_a_member_that_is_killed_leaves_its_records_to_the_others(
     words = ["consume", topic, "-b", real_kafka.bootstrap_servers, "--share", group, "-f", "%s" + "x" * 4000 + "\\n"]
     with subprocess.Popen([*KCLI, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as stuck:
         assert stuck.stdout is not None
-        stuck.stdout.read(100)
+        with killed_after(stuck, "the first records"):
+            stuck.stdout.read(100)
         stuck.kill()
     assert sorted(read(real_kafka, topic, group, "-n", "100")) == list(range(100))
 

@@ -18,6 +18,7 @@ from kcli.consumer.subscription import SubscriptionState
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CommitFailed, KcliError, TimeoutExpired
 from kcli.structs import OffsetAndMetadata, TopicPartition
+from tests.limits import Limit
 from tests.real_kafka import Kafka
 
 
@@ -96,7 +97,9 @@ def test_a_commit_for_an_unknown_topic_is_retried_until_the_deadline(committing:
 def test_a_commit_to_a_group_with_members_is_refused(committing: Committing, any_kafka: Kafka) -> None:
     member = confluent_kafka.Consumer({"bootstrap.servers": any_kafka.bootstrap_servers, "group.id": committing.group})
     member.subscribe([committing.topic])
+    limit = Limit("the assignment of the member")
     while not member.assignment():
+        limit.check()
         member.poll(0.1)
     error = committing.refusal({committing.tp: OffsetAndMetadata(5)})
     member.close()

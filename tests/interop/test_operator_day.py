@@ -8,7 +8,6 @@ import pty
 import random
 import signal
 import subprocess
-import time
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 
 from tests.interop.process import KCLI, ROOT, Finished, kcli, kcli_running, wait_for_lines
 from tests.interop.shapes import head_deleted, produce
+from tests.limits import killed_after, read_line
 from tests.real_kafka import Kafka
 
 pytestmark = pytest.mark.slow
@@ -130,7 +130,7 @@ def test_a_follower_ends_at_once_when_its_pipe_is_closed(any_kafka: Kafka) -> No
     assert process.stdout is not None
     assert process.stderr is not None
     with process.stderr:
-        assert process.stdout.readline() == b"only\n"
+        assert read_line(process, "the only record") == b"only\n"
         process.stdout.close()
         assert process.wait(20) == 0
         assert process.stderr.read() in (
@@ -176,15 +176,15 @@ def on_a_terminal(*arguments: str) -> tuple[int, bytes]:
     process = subprocess.Popen([*KCLI, *arguments], stdin=follower, stdout=follower, stderr=follower, cwd=ROOT)
     os.close(follower)
     shown = b""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            piece = os.read(leader, 65536)
-        except OSError:  # Linux's end of file, when the last process has let go of the terminal
-            break
-        shown += piece
-        if not piece:
-            break
+    with killed_after(process, "the end of the command"):
+        while True:
+            try:
+                piece = os.read(leader, 65536)
+            except OSError:  # Linux's end of file, when the last process has let go of the terminal
+                break
+            shown += piece
+            if not piece:
+                break
     os.close(leader)
     return process.wait(10), shown
 

@@ -74,7 +74,7 @@ def test_topics_are_listed_and_described_as_kafka_has_them(any_kafka: Kafka) -> 
 def test_offsets_count_what_was_produced(any_kafka: Kafka, kcat: str) -> None:
     name = any_kafka.new_topic(2)
     to_partition_1 = [kcat, "-P", "-b", any_kafka.bootstrap_servers, "-t", name, "-p", "1"]
-    subprocess.run(to_partition_1, input=b"a\nb\nc\n", check=True)
+    subprocess.run(to_partition_1, input=b"a\nb\nc\n", check=True, timeout=120)
     [described] = items(kcli(any_kafka, "topic", "describe", name, "--offsets", "--output", "json"))
     assert [(p["start_offset"], p["end_offset"], p["records"]) for p in described["partitions"]] == [
         (0, 0, 0),
@@ -92,7 +92,9 @@ def test_a_mistyped_topic_is_status_3_and_never_created(any_kafka: Kafka) -> Non
 
 def test_a_topic_is_deleted_with_execute(any_kafka: Kafka, kcat: str) -> None:
     name = any_kafka.new_topic(3)
-    subprocess.run([kcat, "-P", "-b", any_kafka.bootstrap_servers, "-t", name], input=b"a\nb\n", check=True)
+    subprocess.run(
+        [kcat, "-P", "-b", any_kafka.bootstrap_servers, "-t", name], input=b"a\nb\n", check=True, timeout=120
+    )
     planned = kcli(any_kafka, "topic", "delete", name, "--output", "json")
     assert planned.status == 0
     assert [(it["topic"], it["status"], it["partitions"], it["records"]) for it in items(planned)] == [
@@ -132,6 +134,6 @@ def test_api_versions_are_those_that_kafkas_own_tool_tells(any_kafka: Kafka) -> 
 def test_the_entry_point_works_as_a_process(any_kafka: Kafka) -> None:
     name = any_kafka.new_topic()
     command = [sys.executable, "-m", "kcli", "topic", "list", "-X", f"bootstrap.servers={any_kafka.bootstrap_servers}"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert name in done.stdout.splitlines()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kcli.network.file_slice import FileSlice
 from kcli.network.framing import drop_sent, frame_parts
+from tests.limits import Limit, join
 from tests.network.harness import BytesFile, MemoryHarness, SocketHarness, SocketPeer
 
 
@@ -53,7 +54,7 @@ def test_file_records_are_sent_by_the_kernel_between_bytes(harness: SocketHarnes
     reader, taken = read_in_background(peer)
     harness.selector.send("1", [b"head", FileSlice(file, 1000, 5_000_000), b"middle", FileSlice(file, 7, 3), b"tail"])
     harness.poll_until(lambda: harness.sends, polls=5000)
-    reader.join()
+    join(reader)
     assert taken == [b"head" + DATA[1000:5_001_000] + b"middle" + DATA[7:10] + b"tail"]
     assert file.reads == 0
 
@@ -63,7 +64,7 @@ def test_a_file_in_memory_is_sent_too(harness: SocketHarness) -> None:
     reader, taken = read_in_background(peer)
     harness.selector.send("1", [b"head", FileSlice(BytesFile(DATA), 5, 1_000_000), FileSlice(BytesFile(DATA), 0, 0)])
     harness.poll_until(lambda: harness.sends, polls=5000)
-    reader.join()
+    join(reader)
     assert taken == [b"head" + DATA[5:1_000_005]]
 
 
@@ -103,15 +104,16 @@ def test_a_poll_bounds_the_bytes_written_to_one_connection(harness: SocketHarnes
     peer = harness.connect("greedy")
     reader, taken = read_in_background(peer)
     harness.selector.send("greedy", [FileSlice(file, 0, len(DATA) * 5)])
-    polls = 0
+    polls, limit = 0, Limit("the end of the frame")
     while not harness.sends:
+        limit.check()
         before = harness.selector.channel("greedy")._written_bytes  # type: ignore[union-attr]
         harness.poll(100)
         polls += 1
         channel = harness.selector.channel("greedy")
         assert channel is not None
         assert channel._written_bytes - before <= 2 << 20
-    reader.join()
+    join(reader)
     assert polls >= len(DATA) * 5 >> 21
     assert len(taken[0]) == len(DATA) * 5
 
@@ -125,7 +127,7 @@ def test_a_poll_bounds_the_bytes_read_from_one_connection(harness: SocketHarness
     harness.poll_until(lambda: ("modest", b"me too") in harness.receives)
     assert not [id for id, _ in harness.receives if id == "greedy"]
     harness.poll_until(lambda: len(harness.receives) == 2, polls=10_000)
-    sender.join()
+    join(sender)
 
 
 def test_half_duplex_reads_the_next_request_after_the_response_is_written(harness: SocketHarness) -> None:
@@ -139,7 +141,7 @@ def test_half_duplex_reads_the_next_request_after_the_response_is_written(harnes
     assert harness.receives == [("1", b"first")]
     reader, _ = read_in_background(peer)
     harness.poll_until(lambda: len(harness.receives) == 2, polls=10_000)
-    reader.join()
+    join(reader)
     assert harness.sends == ["1"]
 
 

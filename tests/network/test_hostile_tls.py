@@ -19,6 +19,7 @@ import pytest
 from kcli.network.tls_transport import TlsTransport
 from kcli.network.transport import TransportFactory
 from tests.certificates import Certificates
+from tests.limits import read_line
 from tests.needs import skip_or_fail
 from tests.network.harness import SocketPeer
 from tests.network.test_tls_transport import TlsHarness
@@ -267,11 +268,10 @@ class OpensslServer:
         self.process = subprocess.Popen(
             [*command, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = b""
         while not line.startswith(b"ACCEPT"):
+            line = read_line(self.process, "the address of openssl s_server")
             assert line, "openssl s_server did not start"
-            line = self.process.stdout.readline()
         self.address = (socket.AF_INET, ("127.0.0.1", int(line.rpartition(b":")[2])))
 
     def type(self, data: bytes) -> None:

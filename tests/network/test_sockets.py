@@ -16,6 +16,7 @@ from kcli.clock import SystemClock
 from kcli.network.channel import explain_os_error
 from kcli.network.selector import Selector
 from kcli.network.transport import PlainTransport, format_address
+from tests.limits import join
 from tests.network.harness import SocketHarness, SocketPeer
 
 
@@ -41,7 +42,7 @@ def test_a_frame_larger_than_the_socket_buffers_is_written_completely(harness: S
     reader = threading.Thread(target=lambda: taken.append(peer.take_frame()))
     reader.start()
     harness.poll_until(lambda: harness.sends, polls=20_000)
-    reader.join()
+    join(reader)
     assert taken == [body]
 
 
@@ -69,7 +70,7 @@ def test_a_large_frame_arrives_complete(harness: SocketHarness) -> None:
     sender = threading.Thread(target=lambda: peer.deliver(body))
     sender.start()
     harness.poll_until(lambda: harness.receives, polls=5000)
-    sender.join()
+    join(sender)
     assert harness.receives == [("1", body)]
 
 
@@ -81,7 +82,7 @@ def test_a_large_frame_arrives_complete_through_a_small_buffer(harness: SocketHa
     sender = threading.Thread(target=lambda: peer.deliver(body, b"next"))
     sender.start()
     harness.poll_until(lambda: len(harness.receives) == 2, polls=20_000)
-    sender.join()
+    join(sender)
     assert [frame for _, frame in harness.receives] == [body, b"next"]
 
 

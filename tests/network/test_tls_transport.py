@@ -16,6 +16,7 @@ from kcli.network.transport import TransportFactory
 from kcli.security.security_settings import SecuritySettings
 from kcli.security.tls import client_context, server_context
 from tests.certificates import Certificates
+from tests.limits import join
 from tests.network.harness import BytesFile, SocketHarness, SocketPeer
 
 
@@ -153,6 +154,6 @@ def test_sockets_are_closed_with_the_selector(harness: TlsHarness) -> None:
     harness.serve(harness.server(), lambda peer: ended.append(peer.is_hung_up()))
     harness.open(harness.client())
     harness.selector.close("1")
-    harness.threads[0].join()
+    join(harness.threads[0])
     assert ended == [True]
     assert isinstance(harness.accepted[0], socket.socket)

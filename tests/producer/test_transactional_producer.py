@@ -18,6 +18,7 @@ from kcli import (
 )
 from kcli.error_codes import ErrorCode
 from kcli.structs import GroupMetadata
+from tests.limits import Limit
 from tests.real_kafka import Kafka
 
 
@@ -144,7 +145,9 @@ def test_consume_transform_produce(any_kafka: Kafka) -> None:
         ):
             producer.init_transactions()
             consumer.subscribe([source])
+            limit = Limit(f"{stop_after} transformed records")
             while len(read(any_kafka, target)) < stop_after:
+                limit.check()
                 batch = consumer.poll(timeout_ms=200)
                 with producer.transaction():
                     for columns in batch.values():

@@ -45,7 +45,7 @@ def test_messages_are_imported_on_first_use() -> None:
         "assert loaded() == ['kcli.protocol.messages.metadata'], loaded(); "
         "assert 'uuid' not in sys.modules and 'numpy' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", script], check=True)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
 
 
 CHANGING = {

@@ -251,13 +251,15 @@ def test_a_java_key_is_loaded_without_other_packages_and_without_writing_a_file(
         "assert not any(name.startswith('cryptography') for name in sys.modules)\n"
     )
     root = Path(__file__).parent.parent.parent
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
 
 def test_every_name_with_certificates_is_translated() -> None:
     openssl = shutil.which("openssl") or skip_or_fail("there is no `openssl` on the PATH")
-    listed = subprocess.run([openssl, "ciphers", "-stdname", "ALL:COMPLEMENTOFALL:@SECLEVEL=0"], capture_output=True)
+    listed = subprocess.run(
+        [openssl, "ciphers", "-stdname", "ALL:COMPLEMENTOFALL:@SECLEVEL=0"], capture_output=True, timeout=120
+    )
     checked = 0
     for line in listed.stdout.decode().splitlines():
         iana, _, name = line.split()[:3]

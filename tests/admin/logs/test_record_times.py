@@ -106,4 +106,4 @@ def test_uncompressed_batches_are_read_without_numpy() -> None:
         "assert record_times.FetchedTimes(data).first_from(1) == (1, 2, False)\n"
         "assert 'numpy' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", script], check=True)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

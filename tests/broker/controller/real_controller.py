@@ -21,6 +21,7 @@ from kcli.protocol.records.scan import iter_records
 from kcli.protocol.wire import Message, Request
 from tests.broker.controller.quorum import ELR, Scene
 from tests.broker.wire import Wire
+from tests.limits import Limit
 from tests.real_kafka import KafkaNode
 
 R = TypeVar("R", bound=Message)
@@ -88,7 +89,9 @@ class RealScene(Scene):
 
     def update(self) -> None:
         """Read the log up to its high watermark."""
+        limit = Limit("the end of the metadata log")
         while True:
+            limit.check()
             row = self._fetch()
             self._epoch = max(self._epoch, row.current_leader.leader_epoch)
             if row.error_code:

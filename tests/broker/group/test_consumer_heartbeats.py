@@ -11,6 +11,7 @@ from kcli.client.config import ConsumerConfig
 from kcli.consumer.consumer import Consumer
 from kcli.error_codes import ErrorCode
 from tests.broker.group.consumer_groups_harness import ConsumerGroupsHarness, Member
+from tests.limits import Limit
 
 
 @pytest.fixture
@@ -120,7 +121,9 @@ def test_kcli_reads_with_the_consumer_protocol(broker: EmbeddedBroker) -> None:
     properties = {"bootstrap.servers": broker.address, "group.id": "readers", "group.protocol": "consumer"}
     with Consumer.from_config(ConsumerConfig.from_properties(properties)) as consumer:
         consumer.subscribe(["orders"])
+        limit = Limit("the assignment of both partitions")
         while len(consumer.assignment) < 2:
+            limit.check()
             consumer.poll(100)
         consumer.commit()
         assert broker.call(lambda one: one.groups.facts("readers").state) == "Stable"

@@ -41,6 +41,7 @@ from kcli.protocol.records.record import NewRecord
 from tests.broker.handlers.admin_story import SAFE, UPGRADE, shown, told
 from tests.broker.single_broker import Node
 from tests.broker.wire import Wire
+from tests.limits import Limit
 from tests.real_kafka import Kafka
 
 PATIENCE_S = 20.0
@@ -56,8 +57,9 @@ def answers(address: str, topic: str, expected: dict[str, Any] | None = None) ->
     created = CreateTopicsRequest(topics=[CreatableTopic(name=topic, num_partitions=2, replication_factor=1)])
     with Wire(address) as wire:
         assert wire.ask(created, 7).topics[0].error_code == 0
+        limit = Limit("metadata of the new topic")
         while wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics[0].error_code:
-            pass
+            limit.check()
         (directory,) = (one.log_dir for one in wire.ask(DescribeLogDirsRequest(topics=None), 4).results)
         found = {}
         for number, (name, request, version) in enumerate(told(topic, directory)):

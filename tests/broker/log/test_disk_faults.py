@@ -153,6 +153,7 @@ def test_append_beyond_the_file_size_limit_fails_and_keeps_other_records(keeper:
     done = subprocess.run(
         [sys.executable, "-c", _FILL_UP, keeper.directory],
         capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(root)}, cwd=root,
+        timeout=120,
     )  # fmt: skip
     end, code = map(int, done.stdout.split())
     assert (end, code) == (14, errno.EFBIG)

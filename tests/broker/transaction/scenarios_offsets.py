@@ -50,6 +50,7 @@ from tests.broker.transaction.requests import (
     new_producer,
     produce,
 )
+from tests.limits import Limit
 
 #: The last version of TxnOffsetCommit of clients with one epoch, and the one that adds the group's partition.
 OFFSETS, OFFSETS_THAT_ADD = 4, 5
@@ -437,8 +438,9 @@ def members_of_consumer_groups_are_checked_by_their_epoch(broker: Recorder) -> N
     def code(**who: Any) -> int:
         return codes(broker.ask(offsets(name, producer, group, (topic, 0, 1), **who), 4))[0]
 
-    answer, assigned = beat(0, [topic]), None
+    answer, assigned, limit = beat(0, [topic]), None, Limit("the assignment of the member")
     while assigned is None:
+        limit.check()
         assigned = answer.assignment.topic_partitions or None if answer.assignment is not None else None
         broker.pause(100)
         answer = beat(answer.member_epoch, None, assigned)

@@ -15,6 +15,7 @@ from tests.broker.transaction.requests import (
     init,
     new_producer,
 )
+from tests.limits import Limit
 
 
 def new_id_gets_epoch_0_and_each_further_producer_the_next(broker: Recorder) -> None:
@@ -180,10 +181,11 @@ def epochs_end_with_a_new_producer_id(broker: Recorder) -> None:
     name = broker.new_id()
     first = new_producer(broker, name)
     producer = first
-    harness = broker.harness
+    harness, limit = broker.harness, Limit("the end of the transaction before")
     for _ in range(40):
         answer = harness.ask(abort(name, producer), END_WITH_EPOCH)
         while answer.error_code == 51:
+            limit.check()
             harness.pause(5)
             answer = harness.ask(abort(name, producer), END_WITH_EPOCH)
         assert (answer.error_code, answer.producer_epoch) == (0, producer.producer_epoch + 1)

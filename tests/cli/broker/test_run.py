@@ -23,6 +23,7 @@ from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopi
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcli.protocol.records.builder import NewRecord, build_batch
 from tests.broker.wire import Wire
+from tests.limits import Limit, read_line
 
 KCLI = [sys.executable, "-m", "kcli", "broker", "run"]
 
@@ -34,8 +35,7 @@ class Running:
         self.process = subprocess.Popen(
             [*KCLI, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **popen
         )
-        assert self.process.stdout is not None
-        self.address = self.process.stdout.readline().rstrip("\n")
+        self.address = read_line(self.process, "the address of the broker").rstrip("\n")
 
     def end(self, signal_number: int = signal.SIGTERM) -> tuple[int, str, str]:
         """Send a signal; return the exit status, the rest of standard output, and standard error."""
@@ -126,7 +126,9 @@ def test_ephemeral_removes_its_directory_after_repeated_or_early_signals(running
     early = subprocess.Popen(
         [*KCLI, "--port", "0", "--ephemeral", "-t", "orders:500"], env={**os.environ, "TMPDIR": str(tmp_path)}
     )
+    limit = Limit("the directory of the broker")
     while not list(tmp_path.glob("kcli-broker-*")):  # wait for the directory; tempfile creates a probe file before it
+        limit.check()
         time.sleep(0.001)
     early.terminate()
     early.wait(30)
@@ -353,7 +355,7 @@ def test_more_partitions_than_file_descriptors(running: Any, tmp_path: Path) -> 
 
 
 def test_help_states_that_it_is_not_for_production() -> None:
-    done = subprocess.run([*KCLI, "--help"], capture_output=True, text=True)
+    done = subprocess.run([*KCLI, "--help"], capture_output=True, text=True, timeout=120)
     assert "not a production broker" in " ".join(done.stdout.split())
 
 

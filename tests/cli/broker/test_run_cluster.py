@@ -19,6 +19,7 @@ import pytest
 from kcli.broker.cluster_directory import ClusterDirectory, node_name, node_properties
 from kcli.cli.broker.run_cluster import first_port
 from tests.cli.fake import run_kcli
+from tests.limits import killed_after, read_line
 
 pytestmark = pytest.mark.slow
 
@@ -36,8 +37,7 @@ class Run:
         self.lines: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        assert self.process.stdout is not None
-        self.addresses = self.process.stdout.readline().rstrip("\n")
+        self.addresses = read_line(self.process, "the addresses of the brokers").rstrip("\n")
 
     def _read(self) -> None:
         assert self.process.stderr is not None
@@ -145,7 +145,7 @@ def test_processes_that_are_killed_are_reported_and_started_again(start: Callabl
 
 
 def children(pid: int) -> list[str]:
-    done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, timeout=120)
     return done.stdout.split()
 
 
@@ -233,7 +233,8 @@ def test_a_node_without_its_controller_says_how_to_start_it(tmp_path: Path) -> N
     command = [*KCLI, "--node", "2", "--data-dir", str(tmp_path)]
     alone = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert alone.stderr is not None
-    line = alone.stderr.readline()
+    with killed_after(alone, "the message of the node"):
+        line = alone.stderr.readline()
     alone.terminate()
     alone.communicate(timeout=30)
     assert line == (

@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.limits import killed_after
+
 COMMAND = [sys.executable, "-m", "tests.cli.broker.supervised"]
 
 
@@ -30,7 +32,8 @@ def test_output_and_ends_are_reported_and_a_stubborn_process_is_killed() -> None
 def test_processes_end_when_their_supervisor_is_killed() -> None:
     supervisor = subprocess.Popen([*COMMAND, "wait"], stdout=subprocess.PIPE, text=True)
     assert supervisor.stdout is not None
-    pid = next(int(line.split()[1]) for line in supervisor.stdout if line.startswith("pid "))
+    with killed_after(supervisor, "the process id of a child"):
+        pid = next(int(line.split()[1]) for line in supervisor.stdout if line.startswith("pid "))
     os.kill(pid, 0)
     supervisor.kill()
     supervisor.wait(30)

@@ -19,6 +19,7 @@ from kcli import Consumer
 from kcli.cli.completion import cluster_names
 from kcli.cli.completion.cached_names import FRESH_S, LIMIT_S, STALE_S
 from tests.cli.loopback import loopback_broker
+from tests.limits import Limit
 from tests.real_kafka import Kafka
 
 SECRET = "hunter2"
@@ -108,7 +109,9 @@ def test_groups_members_and_brokers_are_found(keyboard: Keyboard, our_kafka: Kaf
     topic, at = our_kafka.new_topic(), f"-b {our_kafka.bootstrap_servers}"
     group = f"{topic}-billing"
     with Consumer(topic, bootstrap_servers=our_kafka.bootstrap_servers, group_id=group, client_id="till-7") as consumer:
+        limit = Limit("the assignment of the member")
         while not consumer.assignment:
+            limit.check()
             consumer.poll(1000)
         assert keyboard.press_tab(f"kcli group describe {at} {group[:-3]}") == [group]
         assert keyboard.press_tab(f"kcli offsets reset {at} {group} --topic {topic}") == [topic]

@@ -13,6 +13,7 @@ import pytest
 
 from kcli.cli.demo.demo import tour
 from tests.interop.process import KCLI, ROOT
+from tests.limits import killed_after
 from tests.real_kafka import answers
 from tests.slowness import slowness
 
@@ -106,7 +107,7 @@ def test_the_secured_demo_shows_the_configuration_of_its_clients(tmp_path: Path)
             "kcat.properties",
         ]
         listed = [*KCLI, "topic", "list", "--command-config", file]
-        assert "orders" in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True).stdout
+        assert "orders" in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, timeout=120).stdout
         assert f"kcat -F {Path(file).parent}/kcat.properties -C" in out
     finally:
         os.kill(int(found[1]), signal.SIGTERM)
@@ -120,7 +121,7 @@ def test_with_keep_the_broker_runs_until_it_is_killed(tmp_path: Path) -> None:
     try:
         assert answers(port)
         listed = subprocess.run(
-            [*KCLI, "topic", "list", "-b", f"{host}:{port}"], cwd=ROOT, capture_output=True, text=True
+            [*KCLI, "topic", "list", "-b", f"{host}:{port}"], cwd=ROOT, capture_output=True, text=True, timeout=120
         )
         assert "orders" in listed.stdout
     finally:
@@ -138,12 +139,13 @@ def test_a_demo_that_is_stopped_stops_its_broker(number: signal.Signals, tmp_pat
     )
     assert process.stdout is not None
     out = ""
-    while "KCLI_BOOTSTRAP_SERVER" not in out:
-        line = process.stdout.readline()
-        assert line, out
-        out += line
-    process.send_signal(number)
-    out += process.stdout.read()
+    with killed_after(process, "the address and the end of the demo"):
+        while "KCLI_BOOTSTRAP_SERVER" not in out:
+            line = process.stdout.readline()
+            assert line, out
+            out += line
+        process.send_signal(number)
+        out += process.stdout.read()
     assert process.wait(20) in (128 + number, -number, 130), out
     process.stdout.close()
     assert not answers(address_in(out)[1])

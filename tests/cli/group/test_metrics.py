@@ -19,6 +19,7 @@ from kcli.broker.embedded import EmbeddedBroker
 from kcli.cli.group.metrics import parse_listen
 from kcli.errors import ConfigError
 from tests.cli.fake import run_kcli
+from tests.limits import Limit, killed_after
 
 ACCEPT = "application/openmetrics-text; version=1.0.0"
 
@@ -30,7 +31,8 @@ def exporter(bootstrap: str, *more: str) -> Iterator[tuple[str, subprocess.Popen
     with subprocess.Popen([*command, *more], stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            line = process.stderr.readline()
+            with killed_after(process, "the address of the exporter"):
+                line = process.stderr.readline()
             url = re.search(r"http://\S+/metrics", line)
             assert url, line
             yield url[0], process
@@ -98,14 +100,17 @@ def test_a_dead_cluster_is_a_metric_and_its_return_is_seen(billing: EmbeddedBrok
     with exporter(billing.address, "--interval", "0.2") as (url, process):
         assert set(values(scrape(url), "kcli_up").values()) == {1}
         billing.kill()
+        limit = Limit("kcli_up 0")
         while (text := scrape(url)) and values(text, "kcli_up") != {(billing.address,): 0}:
-            pass
+            limit.check()
         assert not values(text, "kafka_consumergroup_group_lag")
         assert values(text, "kcli_survey_timestamp_seconds")
         billing.start()
+        limit = Limit("kcli_up 1, and all metrics")
         while values(text := scrape(url), "kcli_up") != {(billing.address,): 1}:
-            pass
+            limit.check()
         while not is_whole(text):
+            limit.check()
             text = scrape(url)
         assert set(values(text, "kafka_consumergroup_group_sum_lag").values()) == {6}
         process.send_signal(signal.SIGTERM)

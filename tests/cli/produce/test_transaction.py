@@ -16,6 +16,7 @@ from kcli.broker.control import DROP, Verdict
 from kcli.broker.embedded import EmbeddedBroker
 from kcli.protocol.messages.end_txn import EndTxnResponse
 from tests.cli.fake import Result, run_kcli
+from tests.limits import killed_after
 
 
 @pytest.fixture
@@ -120,10 +121,11 @@ def test_a_signal_before_the_end_of_the_input_aborts_it(broker: EmbeddedBroker, 
         assert process.stdin is not None
         process.stdin.write("1\n")
         process.stdin.flush()
-        while not stored(broker, "read_uncommitted"):
-            assert process.poll() is None
-        process.send_signal(number)
-        _, err = process.communicate(timeout=60)
+        with killed_after(process, "the record, and the end of the command"):
+            while not stored(broker, "read_uncommitted"):
+                assert process.poll() is None
+            process.send_signal(number)
+            _, err = process.communicate()
     assert process.returncode == 130
     assert "the transaction was aborted: none of the 1 record read is stored" in err
     with Admin(broker.address) as admin:

@@ -10,6 +10,7 @@ import pytest
 
 from kcli import Admin, BrokerError, Producer
 from tests.cli.fake import Result, run_kcli
+from tests.limits import Limit
 from tests.real_kafka import Kafka
 
 
@@ -68,8 +69,9 @@ def test_an_open_transaction_is_listed_and_described(scene: Scene) -> None:
 
 def wait_for(scene: Scene, *states: str) -> None:
     """Describe until the markers are written: brokers answer EndTxn before."""
+    limit = Limit(f"the transaction in a state of {states}")
     while scene.state() not in states:
-        pass
+        limit.check()
 
 
 def test_the_abort_of_an_id_is_a_plan_until_execute(scene: Scene) -> None:

@@ -16,6 +16,7 @@ from kcli.assignors.model import Assignment, Member, Topics
 from kcli.protocol.consumer_protocol import Subscription, by_topic, encode_subscription
 from kcli.structs import TopicPartition
 from tests.java_driver import compiled
+from tests.limits import join, read_line
 from tests.real_kafka import TOOL_JVM
 
 MEMBERS_CLASSES = Path(__file__).parent / "Assignors.java"
@@ -49,14 +50,13 @@ class Oracle:
         """Return the answers, in order."""
         lines = [json.dumps(question).encode() + b"\n" for question in questions]
         assert self.process.stdin
-        assert self.process.stdout
         writer = Thread(target=self._write, args=(lines,), daemon=True)
         writer.start()
         for _ in lines:
-            answer = self.process.stdout.readline()
+            answer = read_line(self.process, "an answer of the judge")
             assert answer, f"the judge ended with {self.process.wait()}"
             yield json.loads(answer)
-        writer.join()
+        join(writer)
 
     def _write(self, lines: list[bytes]) -> None:
         assert self.process.stdin

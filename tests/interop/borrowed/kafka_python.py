@@ -103,6 +103,6 @@ def _outcome(case: ElementTree.Element) -> tuple[str, Outcome]:
 
 def _pip(*arguments: str) -> None:
     command = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", *arguments]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
     if done.returncode:
         raise SuiteUnavailable(f"no suite of kafka-python: pip {arguments[0]} failed: {done.stderr.strip()[-300:]}")

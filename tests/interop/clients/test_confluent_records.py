@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.interop.shapes import wait_until
+from tests.limits import join
 from tests.real_kafka import Kafka, OwnBroker
 
 pytestmark = pytest.mark.slow
@@ -168,7 +169,7 @@ def test_read_committed_readers_get_new_records_at_once(any_kafka: Kafka) -> Non
                 seen[partition].append(message.value())
         consumer.close()
 
-    followers = [threading.Thread(target=follow, args=(partition,)) for partition in range(2)]
+    followers = [threading.Thread(target=follow, args=(partition,), daemon=True) for partition in range(2)]
     for follower in followers:
         follower.start()
     producer = producer_for(any_kafka, enable_idempotence=True, linger_ms=0)
@@ -181,7 +182,7 @@ def test_read_committed_readers_get_new_records_at_once(any_kafka: Kafka) -> Non
     finally:
         stop.set()
         for follower in followers:
-            follower.join()
+            join(follower)
     assert seen == [[b"%d" % n for n in range(partition, 1_000, 2)] for partition in range(2)]
 
 

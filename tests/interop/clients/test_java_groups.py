@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.interop.shapes import produce, wait_until
+from tests.limits import join
 from tests.real_kafka import Kafka
 
 pytestmark = pytest.mark.slow
@@ -42,7 +43,7 @@ class Verifier:
         command = [*kafka.java("VerifiableConsumer"), *servers, *names, "--verbose", *arguments]
         self.events: list[dict[str, Any]] = []
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self._reader = threading.Thread(target=self._read)
+        self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
@@ -64,8 +65,11 @@ class Verifier:
 
     def end(self) -> None:
         self._process.terminate()
-        self._process.wait(30)
-        self._reader.join(30)
+        try:
+            self._process.wait(30)
+        finally:
+            self._process.kill()
+        join(self._reader)
 
 
 def soon(condition: Callable[[], bool], what: str) -> None:

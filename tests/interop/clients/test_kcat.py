@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import read_line
 from tests.real_kafka import Kafka
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -126,12 +127,11 @@ def test_a_waiting_reader_gets_new_records_at_once(any_kafka: Kafka, cat: Kcat) 
     topic = any_kafka.new_topic()
     patient = ("-X", "fetch.wait.max.ms=20000", "-X", "socket.timeout.ms=30000", "-u", "-q")
     with cat.running("-C", "-t", topic, "-o", "beginning", *patient) as reader:
-        assert reader.stdout is not None
         cat.produce(topic, lines=["one"])
-        assert reader.stdout.readline() == "one\n"
+        assert read_line(reader, "the first record") == "one\n"
         started = time.monotonic()
         cat.produce(topic, lines=["two"])
-        assert reader.stdout.readline() == "two\n"
+        assert read_line(reader, "the second record") == "two\n"
         assert time.monotonic() - started < 10, "only when the long poll was over"
 
 

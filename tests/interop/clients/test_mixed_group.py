@@ -15,6 +15,7 @@ from kafka import KafkaConsumer
 from tests.foreign import SCRIPTS, python_with
 from tests.interop.clients.test_confluent_groups import Member, fill
 from tests.interop.clients.test_java_groups import Verifier
+from tests.limits import join
 from tests.real_kafka import Kafka
 
 
@@ -82,7 +83,7 @@ class OldPython:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.partitions: list[int] = []
         self.numbers: list[int] = []
-        self._listener = threading.Thread(target=self._listen)
+        self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
     def _listen(self) -> None:
@@ -103,7 +104,7 @@ class OldPython:
             self._process.wait(20)
         self._process.kill()
         self._process.wait()
-        self._listener.join()
+        join(self._listener)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.cluster.nodes import CONTROLLER_ID, REASSIGN, MixedCluster
+from tests.limits import killed_after
 from tests.real_kafka import die_with_parent
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_kafka]
@@ -162,10 +163,11 @@ def test_kafka_replica_verification_sees_no_lag(cluster: MixedCluster, topic: st
     ) as process:
         assert process.stdout is not None
         lines = []
-        for line in process.stdout:
-            lines.append(line)
-            if "max lag is" in line:
-                break
+        with killed_after(process, "the first report of the tool"):
+            for line in process.stdout:
+                lines.append(line)
+                if "max lag is" in line:
+                    break
         process.kill()
     assert "max lag is 0 " in lines[-1], "".join(lines)
     assert "among 2 partitions" in lines[-1]

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tests.cli.fake import run_kcli
 from tests.java_driver import compiled
+from tests.limits import read_line
 from tests.real_kafka import TOOL_JVM, VERSION, archived_tool
 
 SOURCE = Path(__file__).parent / "GroupTool.java"
@@ -62,10 +63,9 @@ class GroupTool:
 
     def run(self, words: Sequence[str]) -> Said:
         assert self._process.stdin
-        assert self._process.stdout
         self._process.stdin.write(json.dumps(list(words)) + "\n")
         self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        line = read_line(self._process, f"the end of the tool with {words}")
         assert line, f"the tool ended with {self._process.wait()}"
         answer = json.loads(line)
         return Said(answer["stdout"], answer["stderr"], answer["status"])

@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 from kcli.structs import TopicPartition
 from tests.interop.groups.members import MAKERS, MemberProcess
 from tests.interop.groups.storm_account import Account, Story, judge
+from tests.limits import join
 from tests.real_kafka import Kafka
 
 BETWEEN_RECORDS_S = 0.005
@@ -124,7 +125,7 @@ class Storm:
         self._quiet.set()
         for one in self._fighters:
             one.process.kill()
-        self._writer.join()
+        join(self._writer)
 
     def _produce(self) -> None:
         at_once = self._backlog
@@ -271,7 +272,7 @@ class Storm:
                 one.go_on()
         self._rest("all go on")
         self._quiet.set()
-        self._writer.join()
+        join(self._writer)
         assert self._producer.flush(30) == 0, "not all records were written"
         ends = self._ends()
         self._read_to(ends)

@@ -12,6 +12,7 @@ from confluent_kafka.admin import NewPartitions
 
 from tests.interop.groups.explaining import admin, commit, explained, fill, until_found
 from tests.interop.groups.members import MemberProcess, confluent_member, kcat_member
+from tests.limits import Limit
 from tests.real_kafka import Kafka
 
 pytestmark = pytest.mark.slow
@@ -30,7 +31,9 @@ def test_a_rebalance_that_waits_for_a_busy_member_is_found(any_kafka: Kafka) -> 
         stuck.pause()
         with confluent_member(any_kafka, group, topic, client_id="new", **LONG):
             found = until_found(any_kafka, group, "rebalancing")
+            limit = Limit("the reason of the rebalance")
             while found["rebalancing"]["severity"] != "problem" or "Newly" not in found["rebalancing"]["evidence"]:
+                limit.check()
                 found = until_found(any_kafka, group, "rebalancing")
         evidence = found["rebalancing"]["evidence"]
         assert "rebalancing at both observations" in evidence
@@ -136,7 +139,9 @@ def test_a_kip848_member_that_does_not_revoke_is_found(real_kafka: Kafka) -> Non
         holder.pause()
         with confluent_member(real_kafka, group, topic, protocol="consumer", client_id="waiter"):
             found = until_found(real_kafka, group, "rebalancing")
+            limit = Limit("the reason of the rebalance")
             while found["rebalancing"]["severity"] != "problem" or "waiter" not in found["rebalancing"]["evidence"]:
+                limit.check()
                 found = until_found(real_kafka, group, "rebalancing")
         assert "holder (" in found["rebalancing"]["evidence"]
         holder.kill()

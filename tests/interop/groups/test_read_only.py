@@ -17,6 +17,7 @@ from tests.cli.fake import run_kcli
 from tests.interop.clients.test_confluent_groups import fill
 from tests.interop.groups.members import MAKERS, MemberProcess
 from tests.interop.groups.test_group_reads import commit
+from tests.limits import killed_after
 from tests.real_kafka import Kafka
 
 CONNECT = {"ApiVersions", "Metadata"}
@@ -95,7 +96,8 @@ def test_serving_metrics_sends_only_read_requests(scene: Scene) -> None:
     ) as process:
         try:
             assert process.stderr is not None
-            url = re.search(r"http://\S+", process.stderr.readline())
+            with killed_after(process, "the address of the exporter"):
+                url = re.search(r"http://\S+", process.stderr.readline())
             assert url is not None
             with urllib.request.urlopen(url[0], timeout=30) as page:
                 assert 'group="billing"' in page.read().decode()

@@ -262,7 +262,9 @@ class Values:
             skip_or_fail("there is no `openssl` on the PATH")
         stores = self._kafka.certificates
         command = ["openssl", "pkcs8", "-topk8", "-v1", "PBE-SHA1-3DES", "-passout", f"pass:{PASSWORD}"]
-        key = subprocess.run(command, input=stores.key_pem("client"), capture_output=True, text=True, check=True).stdout
+        key = subprocess.run(
+            command, input=stores.key_pem("client"), capture_output=True, text=True, check=True, timeout=120
+        ).stdout
         return self._file("encrypted.pem", key + stores.chain_pem("client"))
 
     def _file(self, name: str, content: str) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.foreign import node_with, python_with
 from tests.java_driver import compiled
+from tests.limits import read_line
 from tests.real_kafka import TOOL_JVM, VERSION, Kafka, _logging, archived_tool, die_with_parent
 
 HERE = Path(__file__).parent
@@ -44,10 +45,9 @@ class Client:
     def __call__(self, do: str, name: str = "p", **more: Any) -> dict[str, Any]:
         """Give an order and return its result. Raises ClientError."""
         assert self._process.stdin
-        assert self._process.stdout
         self._process.stdin.write(json.dumps({"do": do, "name": name, **more}) + "\n")
         self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        line = read_line(self._process, f"the answer of {self.library} to {do}", 180)
         assert line, f"{self.library}: the process has ended with {self._process.wait()}"
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.interop.transactions.java_process import JavaProcess
+from tests.limits import Limit
 from tests.maven import artifact, fetched
 from tests.real_kafka import VERSION, OwnBroker, free_ports
 
@@ -201,7 +202,9 @@ class ConnectSoak:
     def _settle(self) -> Account:
         everything = self._consumer("read_uncommitted")
         shown, ended = 0, False
+        limit = Limit(f"the end of {TOPIC}")
         while not ended:
+            limit.check()
             for message in everything.consume(1000, 0.1):
                 shown += message.error() is None
                 ended = ended or (message.error() is not None and message.error().code() == KafkaError._PARTITION_EOF)

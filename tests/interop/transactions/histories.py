@@ -27,6 +27,7 @@ from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.wire import Request
 from kcli.structs import TopicPartition
 from tests.broker.wire import Wire
+from tests.limits import Limit
 from tests.real_kafka import Kafka, OwnBroker
 
 PARTITIONS = 2
@@ -437,7 +438,9 @@ class Histories:
     def _left(self, everything: Reader, names: list[str]) -> Read:
         """Read all topics until a last compaction, which may still run, changes nothing any more."""
         previous: Read = {}
+        limit = Limit("the end of the compaction", 300)
         while True:
+            limit.check()
             found = everything(self.broker.process, names, False)
             if found == previous:
                 return found

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.interop.transactions.clients import CLIENTS, Client, ClientError
+from tests.limits import Limit
 from tests.real_kafka import Kafka
 
 pytestmark = pytest.mark.slow
@@ -62,7 +63,9 @@ def read(kafka: Kafka, topic: str, isolation: str = "read_committed", partitions
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     values: list[list[str]] = [[] for _ in range(partitions)]
     ended: set[int] = set()
+    limit = Limit(f"the ends of {topic} with {isolation}")
     while len(ended) < partitions:
+        limit.check()
         for message in consumer.consume(100, 0.05):
             if message.error() is None:
                 values[message.partition()].append(message.value().decode())

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from tests.interop.transactions.java_process import JavaProcess
 from tests.java_driver import compiled
+from tests.limits import Limit
 from tests.maven import artifact, fetched
 from tests.real_kafka import VERSION, OwnBroker
 
@@ -174,7 +175,9 @@ class WordCountSoak:
         everything = self._consumer("read_uncommitted")
         ended: set[int] = set()
         shown = 0
+        limit = Limit("the ends of the counts")
         while len(ended) < PARTITIONS:
+            limit.check()
             for message in everything.consume(1000, 0.1):
                 if message.error() is None:
                     shown += 1

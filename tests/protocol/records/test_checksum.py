@@ -17,4 +17,4 @@ def test_it_continues_from_an_earlier_part() -> None:
 
 def test_loading_it_does_not_import_the_package() -> None:
     code = "import sys, kcli.protocol.records.checksum; print('importlib.metadata' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120).stdout == "False\n"

@@ -71,5 +71,5 @@ def test_the_first_damaged_batch_of_a_section_is_found_and_named(bad: int) -> No
 def test_numpy_replaces_a_missing_c_module() -> None:
     code = "import sys; sys.modules['crc32c'] = None; from kcli.protocol.records.checksum import crc32c, checksums; "
     code += "print(crc32c.__module__, checksums(memoryview(b'0123456789'), [1, 0], [10, 0]))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout == f"kcli.protocol.records.checksum_numpy [{0xE3069283}, 0]\n", done.stderr

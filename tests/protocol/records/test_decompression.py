@@ -121,7 +121,7 @@ def decoded_without(*missing: str) -> subprocess.CompletedProcess[str]:
         "v0-lz4-2rec-base42",
     )
     words = [",".join(VECTORS[name].hex() for name in names), *missing]
-    return subprocess.run([sys.executable, "-c", DECODE_WITHOUT, *words], capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-c", DECODE_WITHOUT, *words], capture_output=True, text=True, timeout=120)
 
 
 def test_all_codecs_are_read_without_the_own_libraries() -> None:
