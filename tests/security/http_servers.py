@@ -62,12 +62,19 @@ def read_request(sock: socket.socket) -> bytes:
     """Return the header and the body of a request."""
     data = b""
     while b"\r\n\r\n" not in data:
-        data += sock.recv(65536)
+        data += _received(sock)
     head, _, body = data.partition(b"\r\n\r\n")
     sizes = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
     while sizes and len(body) < int(sizes[0].split(b":")[1]):
-        body += sock.recv(65536)
+        body += _received(sock)
     return head + b"\r\n\r\n" + body
+
+
+def _received(sock: socket.socket) -> bytes:
+    data = sock.recv(65536)
+    if not data:
+        raise ConnectionResetError("the client has closed the connection within its request")
+    return data
 
 
 @contextmanager
