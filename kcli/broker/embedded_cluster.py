@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from kcli.broker.metadata.image import PartitionState
     from kcli.broker.node.node import Node
 
+_PAUSE_S = 30.0
+
 
 class EmbeddedCluster(ClusterControls[EmbeddedBroker]):
     """Nodes 1 to N and their controller in threads of this process, on loopback.
@@ -159,7 +161,10 @@ class EmbeddedCluster(ClusterControls[EmbeddedBroker]):
             target.post(wait)
 
         broker.call(stall)
-        reached.wait()
+        if not reached.wait(_PAUSE_S):
+            resumed.set()
+            del self._paused[node]
+            raise KcliError(f"node {node} did not pause within {_PAUSE_S:.0f} s")
 
     def resume(self, node: int) -> None:
         """Let a paused node go on. No-op if it is not paused."""

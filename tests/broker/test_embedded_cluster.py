@@ -10,8 +10,9 @@ import pytest
 
 import kcli
 from kcli.broker.embedded_cluster import EmbeddedCluster
-from kcli.errors import BrokerError
+from kcli.errors import BrokerError, KcliError
 from kcli.structs import TopicPartition
+from tests.limits import Limit
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,9 @@ def read(cluster: EmbeddedCluster, topic: str) -> list[str]:
         consumer.assign([tp])
         end = consumer.end_offsets([tp])[tp]
         values: list[str] = []
+        limit = Limit(f"{end} records of {topic}")
         while consumer.position(tp) < end:
+            limit.check()
             values += [(record.value or b"").decode() for records in consumer.poll(1000).values() for record in records]
         return values
 
@@ -137,7 +140,9 @@ def test_a_node_with_a_new_disk_gets_its_replicas_again_and_may_lead(cluster: Em
     cluster.start(2)
     cluster.wait_until_in_sync()
     # It learns the high watermark up to one fetch later, and alone it cannot move it: min.insync.replicas is 2.
+    limit = Limit("the high watermark of node 2")
     while high_watermark(cluster, 2, topic) < 1:
+        limit.check()
         time.sleep(0.01)
     cluster.stop(1)
     cluster.stop(3)
@@ -164,3 +169,15 @@ def test_a_cluster_is_ready_soon_and_continues_with_its_data(tmp_path: object) -
     with EmbeddedCluster(2, data_dir=str(tmp_path)) as cluster:
         cluster.wait_until_in_sync()
         assert read(cluster, "orders") == ["a"]
+
+
+def test_a_node_that_does_not_pause_is_an_error(
+    cluster: EmbeddedCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop of a node may have failed meanwhile; the wait for it had no limit."""
+    monkeypatch.setattr("kcli.broker.embedded_cluster._PAUSE_S", 0.05)
+    cluster.nodes[2].call(lambda broker: setattr(broker, "post", lambda fn: None))
+    with pytest.raises(KcliError, match="node 2 did not pause within"):
+        cluster.pause(2)
+    write(cluster, topic, "a")
+    assert read(cluster, topic) == ["a"]
