@@ -17,11 +17,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
+_START_LIMIT_S = 120  # the server imports kcli before the first process
 
 
 class Ended(NamedTuple):
@@ -40,23 +42,28 @@ class KcliProcess:
         task = {"argv": list(arguments), "environ": dict(os.environ), "cwd": str(cwd)}
         with theirs:
             socket.send_fds(_server(os.getpid()), [json.dumps(task).encode()], [stdin, stdout, stderr, theirs.fileno()])
-        self._lines = self._answers.makefile("r")
+        self._received = b""
         self._ended: Ended | None = None
-        self.pid = int(self._read())
+        self.pid = int(self._line(_START_LIMIT_S))
 
-    def _read(self) -> str:
-        line = self._lines.readline()
-        assert line, "the preloaded server has ended"
-        return line
+    def _line(self, timeout_s: float | None) -> str:
+        """Return the next line of the server. Raises TimeoutExpired after `timeout_s`."""
+        deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
+        while b"\n" not in self._received:
+            left_s = None if timeout_s is None else max(0.0, deadline - time.monotonic())
+            if not select.select([self._answers], [], [], left_s)[0]:
+                raise subprocess.TimeoutExpired("kcli", timeout_s or 0)
+            received = self._answers.recv(1024)
+            assert received, "the preloaded server has ended"
+            self._received += received
+        line, _, self._received = self._received.partition(b"\n")
+        return line.decode()
 
     def end(self, timeout_s: float | None = None) -> Ended:
         """Wait for the end of the process. Raises TimeoutExpired after `timeout_s`."""
         if self._ended is None:
-            if not select.select([self._answers], [], [], timeout_s)[0]:
-                raise subprocess.TimeoutExpired("kcli", timeout_s or 0)
-            status, peak_kb = map(int, self._read().split())
+            status, peak_kb = map(int, self._line(timeout_s).split())
             self._ended = Ended(status, peak_kb)
-            self._lines.close()
             self._answers.close()
         return self._ended
 
