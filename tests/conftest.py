@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import fcntl
 import functools
 import os
@@ -153,8 +154,10 @@ def one_for_all_workers(
         try:
             yield known.read_text()
         finally:
+            fcntl.flock(users, fcntl.LOCK_UN)  # also for a process that was forked meanwhile, and still has the file
             if stop is not None:
-                fcntl.flock(users, fcntl.LOCK_UN)
+                # The other workers may need the server for longer than a test may take. Each has its own time limit.
+                faulthandler.cancel_dump_traceback_later()
                 fcntl.flock(users, fcntl.LOCK_EX)
                 known.unlink()
                 stop()
