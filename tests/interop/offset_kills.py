@@ -21,6 +21,7 @@ from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.interop.forked import Forker
+from tests.limits import Limit
 from tests.real_kafka import Kafka
 
 GROUPS, PARTITIONS = 5, 40  # 200 offsets that an execute moves
@@ -122,7 +123,9 @@ class OffsetKills:
 
     def _wait_for_snapshot(self, pid: int, known: list[str]) -> None:
         """Wait until a new snapshot exists or the process has ended."""
+        limit = Limit("a snapshot, or the end of the process")
         while self._store.ids() == known and _is_running(pid):
+            limit.check()
             time.sleep(0.0005)
 
     def round(self, number: int, pace: Pace) -> str:
