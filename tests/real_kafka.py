@@ -18,13 +18,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.jvm_archive import archive_flags, locked
 from tests.needs import skip_or_fail
 from tests.preloaded import KcliProcess
+
+T = TypeVar("T")
 
 VERSION = os.environ.get("KCLI_KAFKA_VERSION", "4.3.1")
 CLUSTER_ID = "21Mn6F1BRPmTbRv5B9l0PA"
@@ -169,6 +171,21 @@ def _download(version: str, folder: Path) -> None:
                 f"no real Kafka: Maven could not fetch {version}: {output[0] if output else 'no output'}"
             )
         jars.rename(folder)  # atomic
+
+
+# ---- changes ----
+
+
+def read_until_equal(expected: T, read: Callable[[], T], timeout_s: float = 30) -> T:
+    """Repeat a reading until it is as expected or the time is over, and return the last one, which the test compares.
+
+    In KRaft a change is answered when the controller has committed it. The broker applies it a moment later, so that a
+    reading right after the answer may show the old state.
+    """
+    deadline = time.monotonic() + timeout_s
+    while (found := read()) != expected and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return found
 
 
 # ---- brokers ----
