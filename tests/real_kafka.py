@@ -254,6 +254,20 @@ class Kafka:
         _until_served(admin, name, partitions)
         return name
 
+    def wait_for_topic(self, name: str, partitions: int) -> None:
+        """Wait until the leaders of a topic that was created otherwise serve it."""
+        from confluent_kafka.admin import AdminClient
+
+        _until_served(AdminClient({"bootstrap.servers": self.bootstrap_servers}), name, partitions)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and wait until the broker does not know it: then another one may have its name."""
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin.delete_topics([name])[name].result(30)
+        assert not read_until_equal(False, lambda: name in admin.list_topics(timeout=30).topics), f"{name} is listed"
+
     def add_partitions(self, name: str, partitions: int) -> None:
         """Increase the number of partitions, and wait until their leaders serve them."""
         from confluent_kafka.admin import AdminClient, NewPartitions

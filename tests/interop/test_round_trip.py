@@ -38,6 +38,7 @@ def kcat_reads(kcat: str, kafka: Kafka, topic: str) -> list[bytes]:
 def test_a_hundred_thousand_lines_come_back_once_each(any_kafka: Kafka, kcat: str) -> None:
     topic, at = any_kafka.new_name("orders"), ("-b", any_kafka.bootstrap_servers)
     done(kcli("topic", "create", topic, "-p", "3", *at))
+    any_kafka.wait_for_topic(topic, 3)
     done(kcli("produce", topic, *at, stdin=text(LINES)))
     assert sorted(consume_all(any_kafka, topic)) == sorted(LINES)
     assert sorted(kcat_reads(kcat, any_kafka, topic)) == sorted(LINES)

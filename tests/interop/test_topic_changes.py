@@ -14,7 +14,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from tests.cli.fake import Result, run_kcli
 from tests.interop.groups.explaining import admin as admin_of
 from tests.interop.groups.explaining import commit, fill
-from tests.real_kafka import Kafka
+from tests.real_kafka import Kafka, read_until_equal
 
 
 def run(kafka: Kafka, folder: Path, *argv: str) -> Result:
@@ -54,9 +54,10 @@ def test_partitions_and_settings_are_altered_and_undone(any_kafka: Kafka, tmp_pa
     done = run(any_kafka, tmp_path, *change, "--execute")
 
     assert {it["status"] for it in items(done)} == {"altered", "unchanged"}
-    assert settings(any_kafka, topic) == {"retention.ms": "9000000", "cleanup.policy": "compact,delete"}
-    metadata = admin_of(any_kafka).list_topics(topic, 30)
-    assert len(metadata.topics[topic].partitions) == 3
+    changed = {"retention.ms": "9000000", "cleanup.policy": "compact,delete"}
+    assert read_until_equal(changed, lambda: settings(any_kafka, topic)) == changed
+    client = admin_of(any_kafka)
+    assert read_until_equal(3, lambda: len(client.list_topics(topic, 30).topics[topic].partitions)) == 3
 
     undo = done.err.rpartition("kcli ")[2].split()
     undone = {it["name"]: (it["old"], it["new"]) for it in items(run(any_kafka, tmp_path, *undo))}
@@ -66,7 +67,8 @@ def test_partitions_and_settings_are_altered_and_undone(any_kafka: Kafka, tmp_pa
         "cleanup.policy": ("compact,delete", "delete"),
         "max.message.bytes": ("1048588", "5000000"),
     }
-    assert settings(any_kafka, topic) == {"retention.ms": "7000000", "max.message.bytes": "5000000"}
+    before = {"retention.ms": "7000000", "max.message.bytes": "5000000"}
+    assert read_until_equal(before, lambda: settings(any_kafka, topic)) == before
 
 
 def test_a_deleted_retention_is_inherited_in_its_own_unit(any_kafka: Kafka, tmp_path: Path) -> None:
@@ -74,6 +76,7 @@ def test_a_deleted_retention_is_inherited_in_its_own_unit(any_kafka: Kafka, tmp_
     topic = any_kafka.new_topic(retention_ms="7000000")
     (row,) = items(run(any_kafka, tmp_path, "topic", "alter", topic, "--delete-config", "retention.ms"))
     (done,) = items(run(any_kafka, tmp_path, "topic", "alter", topic, "--delete-config", "retention.ms", "--execute"))
+    read_until_equal({}, lambda: settings(any_kafka, topic))
     (after,) = items(run(any_kafka, tmp_path, "topic", "alter", topic, "--delete-config", "retention.ms"))
     assert done["status"] == "altered"
     assert row["new"] in (None, after["old"])

@@ -31,6 +31,7 @@ def test_a_topic_is_created_as_asked(any_kafka: Kafka) -> None:
     asked = ["-p", "3", "-r", "1", "-c", "cleanup.policy=compact", "-c", "retention.ms=600000"]
     [made] = items(kcli(any_kafka, "topic", "create", name, *asked, "--output", "json"))
     assert (made["status"], made["partitions"], made["replication"]) == ("created", 3, 1)
+    any_kafka.wait_for_topic(name, 3)
 
     result = describe_with_kafkas_own_tool(any_kafka, name)
     assert f"TopicId: {made['topic_id']}" in result

@@ -22,6 +22,7 @@ def test_a_topic_is_created_described_changed_and_deleted(any_kafka: Kafka) -> N
     shape = ("--partitions", "2", "--replication-factor", "1", "--config", "retention.ms=600000")
     assert f"Created topic {name}" in tool(any_kafka, "TopicCommand", "--create", "--topic", name, *shape)
     assert "already exists" in tool(any_kafka, "TopicCommand", "--create", "--topic", name, check=False)
+    any_kafka.wait_for_topic(name, 2)  # the tool asks the broker whether there is such a topic to alter
     tool(any_kafka, "TopicCommand", "--alter", "--topic", name, "--partitions", "3")
     wait_until(
         lambda: "PartitionCount: 3" in tool(any_kafka, "TopicCommand", "--describe", "--topic", name),
@@ -50,11 +51,12 @@ def test_settings_of_topic_and_broker_are_described_and_changed(any_kafka: Kafka
         "--add-config",
         "retention.ms=99999,cleanup.policy=[compact,delete]",
     )
-    tool(any_kafka, "ConfigCommand", "--alter", *on_topic, "--delete-config", "cleanup.policy")
 
     def dynamic() -> str:
         return tool(any_kafka, "ConfigCommand", "--describe", *on_topic)
 
+    wait_until(lambda: "cleanup.policy" in dynamic(), "the setting to be seen, or the tool refuses to delete it")
+    tool(any_kafka, "ConfigCommand", "--alter", *on_topic, "--delete-config", "cleanup.policy")
     wait_until(
         lambda: "retention.ms" in (seen := dynamic()) and "cleanup.policy" not in seen, "the settings to be seen"
     )
