@@ -132,8 +132,7 @@ def test_a_topic_deleted_during_the_read_ends_it(any_kafka: Kafka) -> None:
     tp = TopicPartition(topic, 0)
     with reading(any_kafka, {tp: ALL}, max_partition_fetch_bytes=1) as (reader, now_ms):
         assert reader.poll(10_000)
-        admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
-        admin.delete_topics([topic])[topic].result(30)
+        any_kafka.delete_topic(topic)
         finish(reader, now_ms)
         covered = reader.coverage()[0]
     assert not covered.complete

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 
 from tests.interop.process import KCLI, ROOT, Finished, kcli, kcli_running, wait_for_lines
 from tests.limits import killed_after, read_line
@@ -234,7 +234,6 @@ def test_a_follower_prints_at_once_and_stops_quietly_at_ctrl_c(any_kafka: Kafka,
 
 def test_a_follower_reads_partitions_that_are_added(any_kafka: Kafka, tmp_path: Path) -> None:
     topic = any_kafka.new_topic(1, prefix="growing")
-    admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
     out = tmp_path / "out"
     options = ["-o", "start", "-f", r"%p %s\n", "-X", "metadata.max.age.ms=200", "-b", any_kafka.bootstrap_servers]
     producer = any_kafka.ordered_producer(linger_ms=0)
@@ -242,7 +241,7 @@ def test_a_follower_reads_partitions_that_are_added(any_kafka: Kafka, tmp_path: 
     assert producer.flush(30) == 0
     with kcli_running("consume", topic, *options, stdout=out) as process:
         wait_for_lines(out, 1, process)
-        admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+        any_kafka.add_partitions(topic, 2)
         producer = any_kafka.ordered_producer()
         producer.produce(topic, b"new", partition=1)
         assert producer.flush(30) == 0

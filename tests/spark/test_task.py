@@ -223,8 +223,7 @@ def test_a_connection_is_reused_by_the_next_task(any_kafka: Kafka, monkeypatch: 
     close_idle()
     topic = filled(any_kafka)
     assert len(values(options(any_kafka, topic), topic, 0, 0, 20)) == 20
-    admin = AdminClient({"bootstrap.servers": any_kafka.bootstrap_servers})
-    admin.delete_topics([topic])[topic].result(30)
+    any_kafka.delete_topic(topic)
     any_kafka.create_topic(topic, 1)
     shapes.produce(any_kafka, topic, [b"new"])
     assert values(options(any_kafka, topic), topic, 0, 0, 1) == [b"new"]
