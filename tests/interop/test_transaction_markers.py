@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.fake import run_kcli
-from tests.interop.shapes import transactional
+from tests.interop.shapes import transactional, wait_until_decided
 from tests.real_kafka import Kafka
 
 pytestmark = pytest.mark.slow
@@ -49,6 +49,7 @@ def test_each_marker_says_how_a_transaction_ended_and_whose_it_was(real_kafka: K
     second.begin_transaction()
     second.produce(topic, b"another", partition=1)
     second.commit_transaction(30)
+    wait_until_decided(real_kafka, topic, 6, 8)
     found = markers(real_kafka, topic, "--merge")
     by_partition = [[it for it in found if it["partition"] == partition] for partition in range(2)]
     assert [[it["key"] for it in its] for its in by_partition] == [
@@ -80,6 +81,7 @@ def test_the_last_records_are_counted_without_markers_and_aborted_records(real_k
         producer.produce(topic, b"%d" % number, partition=number % 2, timestamp=NOW_MS + number)
         assert producer.flush(30) == 0
         (producer.commit_transaction if number % 4 < 2 else producer.abort_transaction)(30)
+    wait_until_decided(real_kafka, topic, 8, 8)
     argv = ("consume", topic, "-b", real_kafka.bootstrap_servers, "-e", "-q", "-f", "%s ")
     assert run_kcli(*argv, "--tail", "3").out == b"5 6 7 "
     assert run_kcli(*argv, "--tail", "3", "--isolation-level", "read_committed").out == b"1 4 5 "

@@ -19,7 +19,7 @@ from kcli import (
 from kcli.error_codes import ErrorCode
 from kcli.structs import GroupMetadata
 from tests.limits import Limit
-from tests.real_kafka import Kafka
+from tests.real_kafka import Kafka, read_until_equal
 
 
 def producer_of(kafka: Kafka, transactional_id: str, **settings: int | str) -> Producer:
@@ -32,6 +32,11 @@ def read(kafka: Kafka, topic: str, level: str = "read_committed") -> list[bytes 
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, **settings) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         return [record.value for record in consumer.records(to_end=True)]
+
+
+def assert_committed(kafka: Kafka, topic: str, *values: bytes) -> None:
+    """Check what read_committed returns: the end of a transaction is answered before its markers are written."""
+    assert read_until_equal([*values], lambda: read(kafka, topic)) == [*values]
 
 
 def committed(kafka: Kafka, group: str, tp: TopicPartition) -> int | None:
@@ -61,7 +66,7 @@ def test_readers_see_committed_transactions_only(any_kafka: Kafka) -> None:
         with producer.transaction():
             pass  # an empty transaction
     assert future.value().offset == 0
-    assert read(any_kafka, topic) == [b"1", b"2", b"4"]
+    assert_committed(any_kafka, topic, b"1", b"2", b"4")
     assert read(any_kafka, topic, "read_uncommitted") == [b"1", b"2", b"3", b"4"]
 
 
@@ -81,7 +86,7 @@ def test_a_record_that_fails_aborts_the_transaction_and_the_producer_goes_on(any
             producer.abort_transaction()
         with producer.transaction():
             producer.send(topic, b"2", partition=0)
-    assert read(any_kafka, topic) == [b"2"]
+    assert_committed(any_kafka, topic, b"2")
 
 
 def test_a_second_producer_with_the_id_ends_the_transaction_of_the_first(any_kafka: Kafka) -> None:
@@ -98,7 +103,7 @@ def test_a_second_producer_with_the_id_ends_the_transaction_of_the_first(any_kaf
         assert fenced.value.code == ErrorCode.PRODUCER_FENCED
         with pytest.raises(BrokerError, match="PRODUCER_FENCED"):
             first.begin_transaction()
-    assert read(any_kafka, topic) == [b"kept"]
+    assert_committed(any_kafka, topic, b"kept")
 
 
 def test_offsets_are_committed_with_the_transaction_or_not_at_all(any_kafka: Kafka) -> None:
@@ -127,7 +132,7 @@ def test_offsets_of_a_consumer_that_is_not_a_member_abort_the_transaction(any_ka
         assert refused.value.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
         with producer.transaction():
             producer.send(topic, b"2", partition=0)
-    assert read(any_kafka, topic) == [b"2"]
+    assert_committed(any_kafka, topic, b"2")
     assert committed(any_kafka, group, tp) is None
 
 
@@ -155,7 +160,7 @@ def test_consume_transform_produce(any_kafka: Kafka) -> None:
                             producer.send(target, (row.value or b"") + b"!", partition=0)
                     offsets = {tp: OffsetAndMetadata(consumer.position(tp)) for tp in batch}
                     producer.send_offsets(offsets, consumer.group_metadata())
-    assert read(any_kafka, target) == [b"%d!" % number for number in range(20)]
+    assert_committed(any_kafka, target, *(b"%d!" % number for number in range(20)))
 
 
 def test_a_record_needs_an_open_transaction(any_kafka: Kafka) -> None:
@@ -174,4 +179,4 @@ def test_an_open_transaction_is_aborted_by_close(any_kafka: Kafka) -> None:
         producer.begin_transaction()
         producer.send(topic, b"1", partition=0)
         producer.flush()
-    assert read(any_kafka, topic) == []
+    assert_committed(any_kafka, topic)
