@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 from kcli.broker.config import BrokerConfig
 from kcli.broker.coordinator_log import key_hash
@@ -15,6 +16,7 @@ from kcli.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kcli.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -26,9 +28,10 @@ from kcli.structs import OFFSETS_TOPIC, TopicPartition
 from tests.broker.group.harness import Connection, ask
 from tests.broker.group.offsets_harness import OffsetsHarness, OffsetsRecorder, OffsetsSocketHarness
 from tests.broker.group.written_records import batches_of, records_of
-from tests.real_kafka import SETTINGS
+from tests.real_kafka import SETTINGS, read_until_equal
 
 _GROUP = 32  # the kind of resource
+_PROBED_MS = 700  # a heartbeat interval that no broker of the tests has by itself
 
 
 class ConsumerGroupsHarness(OffsetsHarness):
@@ -81,18 +84,39 @@ class ConsumerGroupsSocketHarness(OffsetsSocketHarness):
     """Any broker by sockets; changes of settings are awaited."""
 
     def configure_group(self, group: str, settings: dict[str, str]) -> None:
-        """Set the settings of a group. The coordinator has them when it has those of another group, made with them."""
-        client, probe = self.connect(), Member(self, "probe", f"probe.{group}")
-        altered = [AlterableConfig(name=name, value=value) for name, value in settings.items()]
-        names = (group, probe.group)
-        resources = [AlterConfigsResource(resource_type=_GROUP, resource_name=name, configs=altered) for name in names]
-        answers = ask(client, IncrementalAlterConfigsRequest(resources=resources)).responses
-        assert not any(answer.error_code for answer in answers), answers
-        deadline = time.monotonic() + 20
-        while probe.join([]).heartbeat_interval_ms != int(settings["consumer.heartbeat.interval.ms"]):
-            assert time.monotonic() < deadline, "the coordinator does not see the settings"
-            time.sleep(0.02)
+        """Set the settings of a group, and wait until the coordinator has them."""
+        self._alter_group(group, settings)
+        assert read_until_equal(settings, lambda: self._settings_of(group, *settings)) == settings
+        self._wait_for_all_changes()
+
+    def create_topic(self, name: str, partitions: int) -> UUID:
+        topic_id = super().create_topic(name, partitions)
+        self._wait_for_all_changes()
+        return topic_id
+
+    def _wait_for_all_changes(self) -> None:
+        """Wait until the coordinator has the changes that the broker describes.
+
+        A broker of Apache Kafka takes the records of the metadata log in steps. In each it describes the changes first;
+        then the coordinator gets the topics and the settings of groups, in any order. So a further change, the settings
+        of another group, is made, which is in a later step: when they are in effect, the steps before it are complete.
+        """
+        probe = Member(self, "probe", f"probe.{time.time_ns():x}")
+        self._alter_group(probe.group, {"consumer.heartbeat.interval.ms": str(_PROBED_MS)})
+        found = read_until_equal(_PROBED_MS, lambda: int(probe.join([]).heartbeat_interval_ms))
+        assert found == _PROBED_MS, "the coordinator does not see the settings"
         probe.leave()
+
+    def _alter_group(self, group: str, settings: dict[str, str]) -> None:
+        altered = [AlterableConfig(name=name, value=value) for name, value in settings.items()]
+        resource = AlterConfigsResource(resource_type=_GROUP, resource_name=group, configs=altered)
+        (answer,) = ask(self.connect(), IncrementalAlterConfigsRequest(resources=[resource])).responses
+        assert not answer.error_code, answer
+
+    def _settings_of(self, group: str, *names: str) -> dict[str, str | None]:
+        resource = DescribeConfigsResource(resource_type=_GROUP, resource_name=group, configuration_keys=list(names))
+        (answer,) = ask(self.connect(), DescribeConfigsRequest(resources=[resource])).results
+        return {one.name: one.value for one in answer.configs}
 
     def batches_of(self, group: str) -> Iterable[memoryview]:
         return batches_of(self.connect(), group, int(SETTINGS["offsets.topic.num.partitions"]))

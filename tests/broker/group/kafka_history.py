@@ -70,11 +70,13 @@ def _transaction(kafka: Kafka, group: str) -> Any:
     producer.begin_transaction()
     consumer = Consumer({**servers, "group.id": group})
     producer.send_offsets_to_transaction([TopicPartition(TOPIC, 0, 42)], consumer.consumer_group_metadata(), 30)
-    consumer.close()
     if group == "committed":
         producer.commit_transaction(30)
     elif group == "aborted":
         producer.abort_transaction(30)
+    if group in ("committed", "aborted"):
+        consumer.committed([TopicPartition(TOPIC, 0)], timeout=30)  # waits for the marker
+    consumer.close()
     return producer
 
 
