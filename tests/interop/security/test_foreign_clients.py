@@ -9,6 +9,7 @@ import pytest
 
 from tests.certificates import PASSWORD
 from tests.foreign import go_program, node_script, python_script
+from tests.interop.shapes import wait_until
 from tests.secured_kafka import USERS, SecuredKafka
 
 USER, SECRET = "admin", USERS["admin"]
@@ -129,7 +130,10 @@ def test_kafkas_tools_create_users_tokens_and_acls(any_secured: SecuredKafka) ->
     topic = any_secured.new_topic()
     rule = ("--add", "--allow-principal", f"User:{user}", "--operation", "Read", "--topic", topic)
     any_secured.tool("AclCommand", *at, *rule)
-    assert f"principal=User:{user}" in any_secured.tool("AclCommand", *at, "--list", "--topic", topic).stdout
+    wait_until(
+        lambda: f"principal=User:{user}" in any_secured.tool("AclCommand", *at, "--list", "--topic", topic).stdout,
+        "the ACL to be listed",
+    )
     properties = any_secured.properties("SASLS")
     properties["sasl.jaas.config"] = (
         properties["sasl.jaas.config"].replace(USER, user).replace(f"{user}-secret", "new-secret")
