@@ -68,13 +68,14 @@ class KafkaCluster(Kafka):
         self.create_placed_topic("__consumer_offsets", self.coordinators, cleanup_policy="compact")
 
     def create_placed_topic(self, name: str, placement: list[list[int]], **configs: str) -> str:
-        """Create a topic whose partitions have their replicas on these nodes."""
+        """Create a topic whose partitions have their replicas on these nodes, and wait until its leaders serve it."""
         from confluent_kafka.admin import AdminClient, NewTopic
 
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         settings = {key.replace("_", "."): value for key, value in configs.items()}
         topic = NewTopic(name, len(placement), replica_assignment=placement, config=settings)
         admin.create_topics([topic])[name].result(30)
+        self.wait_for_topic(name, len(placement))
         return name
 
     def kill(self) -> None:

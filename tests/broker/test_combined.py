@@ -24,6 +24,7 @@ from kcli.protocol.messages.metadata import MetadataRequest, MetadataResponseTop
 from kcli.structs import TopicPartition
 from tests.broker.wire import Wire
 from tests.limits import Limit
+from tests.real_kafka import read_until_equal
 
 COMBINED = {
     "process.roles": "broker,controller",
@@ -133,6 +134,8 @@ def test_another_node_joins_and_replicates(process: Process, tmp_path: Path) -> 
         with Wire(other.address) as wire:
             topic = CreatableTopic(name="both", num_partitions=1, replication_factor=2)
             assert wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics[0].error_code == 0
+        for address in (combined.address, other.address):  # a broker follows the controller a moment later
+            assert read_until_equal(True, lambda address=address: "both" in topics(address))
         write(combined.address, "both", b"copied")
         assert values(other.address, "both") == [b"copied"]
         assert sorted(topics(other.address)["both"].partitions[0].isr_nodes) == [1, 2]

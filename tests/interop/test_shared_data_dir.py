@@ -19,7 +19,7 @@ from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopi
 from kcli.protocol.records.batch import walk_batches
 from tests.broker.wire import Wire
 from tests.broker_process import BrokerProcess
-from tests.real_kafka import Kafka, KafkaNode
+from tests.real_kafka import Kafka, KafkaNode, read_until_equal
 
 pytestmark = pytest.mark.slow
 
@@ -213,21 +213,27 @@ def write_transactions(broker: Kafka, topic: str) -> None:
         writer.init_transactions(60)
     plain = broker.ordered_producer(topic)
     is_open: list[Producer] = []
+    written = 0
     for number in range(300):
         writer = chance.choice([*writers, plain])
         if writer in is_open and chance.random() < 0.15:
             (writer.commit_transaction if chance.random() < 0.5 else writer.abort_transaction)(30)
             is_open.remove(writer)
+            written += 1  # its marker
             continue
         if writer is not plain and writer not in is_open:
             writer.begin_transaction()
             is_open.append(writer)
         for part in range(chance.randrange(1, 4)):
             writer.produce(topic, b"%d.%d " % (number, part) + b"v" * chance.randrange(8000), b"k", partition=0)
+            written += 1
         writer.flush(30)
     assert is_open
     for writer in is_open[1:]:
         writer.abort_transaction(30)
+        written += 1
+    # The end of a transaction is answered before its marker is written.
+    assert read_until_equal(written, lambda: fetch_committed(broker, topic, 0)[1]) == written
 
 
 def committed_fetch(topic: str, offset: int, max_bytes: int = 1, max_wait_ms: int = 0) -> FetchRequest:

@@ -7,7 +7,8 @@ from kcli.client.connect import connect
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.requests import ask_any
 from kcli.protocol.messages import incremental_alter_configs as configs
-from tests.real_kafka import Kafka
+from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tests.real_kafka import Kafka, read_until_equal
 
 GROUP_CONFIG = 32  # the type of a resource
 PATIENCE_MS = 20_000
@@ -20,6 +21,17 @@ def configure_group(client: ConsumerNetworkClient, group: str, settings: dict[st
     request = configs.IncrementalAlterConfigsRequest(resources=[resource])
     (answer,) = ask_any(client, request, client.clock.now_ms() + PATIENCE_MS).responses
     assert not answer.error_code, answer
+
+    def described() -> dict[str, str | None]:
+        asked = DescribeConfigsResource(
+            resource_type=GROUP_CONFIG, resource_name=group, configuration_keys=list(settings)
+        )
+        request = DescribeConfigsRequest(resources=[asked])
+        (found,) = ask_any(client, request, client.clock.now_ms() + PATIENCE_MS).results
+        return {config.name: config.value for config in found.configs}
+
+    # A member that joins before the broker has applied the change gets the settings of the broker.
+    assert read_until_equal(settings, described) == settings
 
 
 def session_of(seconds: float) -> dict[str, str]:
