@@ -172,6 +172,7 @@ def real_kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> It
         # It is never restarted. A long session keeps the controller from fencing it when CPU time is short.
         node = KafkaNode(folder, kafka_jars, settings={"broker.session.timeout.ms": "60000"})
         node.start()
+        node.wait_for_coordinators()
         time.sleep(FIRST_LOOK_S)
         return node.bootstrap_servers, node.kill
 

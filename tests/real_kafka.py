@@ -280,6 +280,28 @@ class Kafka:
         """Create a topic with a unique name and return the name."""
         return self.create_topic(self.new_name(prefix), partitions, **configs)
 
+    def wait_for_coordinators(self) -> None:
+        """Let the broker create __consumer_offsets, and wait until it has loaded all its partitions.
+
+        Until then it answers the requests of groups with COORDINATOR_LOAD_IN_PROGRESS, which is an error of a commit of
+        librdkafka.
+        """
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        groups = [f"nobody-{number}" for number in range(64)]  # in all partitions
+
+        def are_loaded() -> bool:
+            try:
+                for described in admin.describe_consumer_groups(groups, request_timeout=30).values():
+                    described.result(30)
+            except KafkaException:
+                return False
+            return True
+
+        assert read_until_equal(True, are_loaded, 60), "the broker does not coordinate all groups"
+
     def ordered_producer(self, topic: str | None = None, **settings: Any) -> Any:
         """Return a confluent-kafka producer that keeps the order of a partition's records.
 

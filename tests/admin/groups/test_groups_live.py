@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from kcli.admin.configs import GROUP
 from kcli.admin.groups.describe import Group, describe_groups
 from kcli.admin.groups.lag import CREATE_TIME, DELETED, HOLE
 from kcli.admin.groups.listing import list_groups
@@ -20,15 +19,10 @@ from kcli.admin.offsets.commits import commit_offsets
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.client.consumer_network_client import ConsumerNetworkClient
-from kcli.client.requests import ask_any, error_codes_in
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
-from kcli.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from kcli.structs import OffsetAndMetadata, TopicPartition
+from tests.interop.groups.group_configs import configure_group
 from tests.interop.shapes import wait_until_decided
 from tests.real_kafka import Kafka
 from tests.streams_member import StreamsMember
@@ -276,7 +270,8 @@ def test_the_tasks_of_a_streams_group_are_its_partitions(real_kafka: Kafka) -> N
 def test_offsets_and_lag_of_a_share_group_equal_those_of_apache_s_tool(real_kafka: Kafka) -> None:
     topic, group = real_kafka.new_topic(), real_kafka.new_name("g")
     fill(real_kafka, topic, 0, 12)
-    _read_from_the_start(real_kafka, group)
+    with asking(real_kafka) as client:
+        configure_group(client, group, {"share.auto.offset.reset": "earliest"})
     at = ("--bootstrap-server", real_kafka.bootstrap_servers)
     read = (*at, "--topic", topic, "--group", group)
     reader = subprocess.Popen(
@@ -298,14 +293,6 @@ def test_offsets_and_lag_of_a_share_group_equal_those_of_apache_s_tool(real_kafk
     assert row.committed is not None
     assert shown[-2:] == [str(row.committed.offset), str(row.lag)]
     assert (row.end, row.lag) == (17, 5)  # the start offset may still be 0; acknowledged records are not in the lag
-
-
-def _read_from_the_start(kafka: Kafka, group: str) -> None:
-    setting = AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
-    resource = AlterConfigsResource(resource_type=GROUP, resource_name=group, configs=[setting])
-    with asking(kafka) as client:
-        answer = ask_any(client, IncrementalAlterConfigsRequest(resources=[resource]), soon(client))
-    assert not any(error_codes_in(answer))
 
 
 def _share_group_is_done(kafka: Kafka, group: str) -> bool:
