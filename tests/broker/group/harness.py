@@ -15,6 +15,7 @@ from uuid import UUID
 
 from kcli.broker.cluster_view import LiveBroker
 from kcli.broker.config import BrokerConfig
+from kcli.broker.coordinator_log import key_hash
 from kcli.broker.group.group_coordinator import GroupCoordinator
 from kcli.broker.group.group_records import KeyAndValue
 from kcli.broker.handlers.api_table import HANDLERS
@@ -40,11 +41,14 @@ from kcli.protocol.offsets_topic import GroupMetadataValue, decode_group_value, 
 from kcli.protocol.registry import response_type
 from kcli.protocol.wire import Message, Request
 from kcli.structs import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from tests.real_kafka import SETTINGS
 
 R = TypeVar("R", bound=Message)
 _MEMBER_ID = re.compile(r"([\w.]*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
-_UNKNOWN_MEMBER_HEARTBEAT = HeartbeatRequest(group_id="any", generation_id=1, member_id="unknown")
+# A name for each partition of __consumer_offsets of an Apache Kafka of the tests.
+_PARTITIONS = int(SETTINGS["offsets.topic.num.partitions"])
+_GROUP_OF_EACH_PARTITION = {key_hash(f"any.{n}") % _PARTITIONS: f"any.{n}" for n in range(64)}.values()
 
 # Long enough for a response on a busy machine, short enough for tests that expect no response.
 SILENCE_S = 0.25
@@ -299,11 +303,11 @@ class SocketHarness:
         self._began, self._expected_s, self.late_s = time.monotonic(), 0.0, 0.0
 
     def _wait_for_coordinator(self) -> None:
-        """Apache Kafka creates the offsets topic at the first FindCoordinator, and has no coordinator until then."""
+        """Apache Kafka creates the offsets topic at the first FindCoordinator, and loads its partitions one by one."""
         client, deadline = self.connect(), time.monotonic() + 30
-        while (
-            ask(client, FindCoordinatorRequest(key="any"), 3).error_code
-            or ask(client, _UNKNOWN_MEMBER_HEARTBEAT).error_code != 25
+        while ask(client, FindCoordinatorRequest(key="any"), 3).error_code or any(
+            ask(client, HeartbeatRequest(group_id=group, generation_id=1, member_id="unknown")).error_code != 25
+            for group in _GROUP_OF_EACH_PARTITION
         ):
             assert time.monotonic() < deadline, "no coordinator within 30 s"
             time.sleep(0.05)
