@@ -75,6 +75,11 @@ def varlong(value: int) -> bytes:
     return _varint_bytes((value << 1) ^ (value >> 63))
 
 
+def int64(value: int) -> int:
+    """Return the signed number of 64 bits that the arithmetic of Java's long and of numpy's int64 makes of `value`."""
+    return value if -(1 << 63) <= value < 1 << 63 else (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def _varint_bytes(value: int) -> bytes:
     out = bytearray()
     while value >= 0x80:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kcli.admin.offsets.offset_plan import FirstRecord
 from kcli.errors import CorruptRecords, ProtocolError
-from kcli.protocol.primitives import read_varint
+from kcli.protocol.primitives import int64, read_varint
 from kcli.protocol.records import batch
 from kcli.protocol.records.batch import BatchInfo, Buffer, walk_batches
 from kcli.protocol.records.scan import iter_record_heads, read_payload
@@ -55,7 +55,7 @@ def _in_batch(info: BatchInfo, offset: int) -> Sample | None:
     payload = read_payload(memoryview(info.records))
     for offset_delta, time_delta, key_at, end in iter_record_heads(payload, info.record_count, skip=before):
         if info.base_offset + offset_delta >= offset:
-            timestamp_ms = info.max_timestamp_ms if info.is_append_time else info.base_timestamp_ms + time_delta
+            timestamp_ms = info.max_timestamp_ms if info.is_append_time else int64(info.base_timestamp_ms + time_delta)
             key_size, key_at = _read_key_size(payload, key_at)
             record = _record(info.base_offset + offset_delta, timestamp_ms, payload, key_at, key_size, end)
             return Sample(record, info.size, span)

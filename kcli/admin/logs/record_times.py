@@ -10,6 +10,7 @@ from kcli.client.requests import Results
 from kcli.client.routing import ask_leaders
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords, KcliError, TimeoutExpired
+from kcli.protocol.primitives import int64
 from kcli.protocol.records.batch import BatchInfo, Buffer, read_batch_info, walk_batches
 from kcli.protocol.records.scan import RecordHead, iter_record_heads, read_payload
 from kcli.structs import TopicPartition
@@ -282,6 +283,6 @@ class _Batch:
             head = next(self._heads, None)
             if head is None:
                 return end
-            self._head_offset, self._head_ms = info.base_offset + head[0], info.base_timestamp_ms + head[1]
+            self._head_offset, self._head_ms = info.base_offset + head[0], int64(info.base_timestamp_ms + head[1])
         timestamp_ms = info.max_timestamp_ms if info.is_append_time else self._head_ms
         return RecordTime(self._head_offset, timestamp_ms, info.is_append_time)

@@ -24,6 +24,7 @@ from kcli.protocol.records.summary import RecordsSummary, summarize_records
 
 NO_TIMESTAMP = -1
 
+_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _MIN_SIZE = 14  # the size of the smallest message of format 0, the smallest of all formats
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
@@ -184,6 +185,9 @@ def _check_records(
         min_ms = max_ms = header[8]
     else:
         min_ms, max_ms = header[7] + summary.min_timestamp_delta, header[7] + summary.max_timestamp_delta
+        if min_ms < _INT64_MIN or max_ms > _INT64_MAX:  # some timestamps wrap around
+            times_ms = [record.timestamp_ms for record in iter_records(records)]
+            min_ms, max_ms = min(times_ms), max(times_ms)
     if config.message_timestamp_type == "CreateTime":
         earliest, latest = _time_range(config, now_wall_ms)
         may_be_invalid = not (earliest <= min_ms and max_ms <= latest) or (stamped and max_ms == NO_TIMESTAMP)

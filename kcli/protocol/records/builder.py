@@ -13,7 +13,7 @@ from itertools import islice
 from operator import add
 from typing import NamedTuple
 
-from kcli.protocol.primitives import varlong
+from kcli.protocol.primitives import int64, varlong
 from kcli.protocol.records import batch
 from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.compression import CODEC_IDS, compress
@@ -188,6 +188,13 @@ class _Varints(dict[int, bytes]):
         return encoded
 
 
+class _TimestampDeltas(_Varints):
+    """Varints of differences of timestamps. Kafka's classes let one of more than 64 bits wrap around, also in reading."""
+
+    def __missing__(self, number: int) -> bytes:
+        return super().__missing__(int64(number))
+
+
 class _Sizes(dict[int, int]):
     """Bytes of a key or value with its length before it, by length; the length of null is -1."""
 
@@ -235,6 +242,7 @@ class _HeaderNames(dict[str, bytes]):
 _NULL, _NO_HEADERS, _ATTRIBUTES = b"\x01", b"\0", b"\0"
 _REMEMBERED, _REMEMBERED_NAMES = 1 << 14, 1 << 8
 _VARINTS, _VARINTS_AFTER_NULL, _SIZES, _HEADER_NAMES = _Varints(), _Varints(_NULL), _Sizes(), _HeaderNames()
+_TIMESTAMP_DELTAS = _TimestampDeltas()
 _OFFSETS: list[bytes] = []  # varints of 0, 1, 2, ..., as many as a batch has needed
 
 
@@ -250,11 +258,12 @@ def encode_records(records: NewRecords, offset_deltas: Sequence[int], base_times
     sizes: list[Iterable[int]] = []  # of the fields that vary, besides the value
     fixed_bytes, start, end = len(_ATTRIBUTES), _ATTRIBUTES, b""
     if isinstance(records.timestamps_ms, int):
-        timestamp = _VARINTS[records.timestamps_ms - base_timestamp_ms]
+        timestamp = _TIMESTAMP_DELTAS[records.timestamps_ms - base_timestamp_ms]
         fixed_bytes += len(timestamp)
         start += timestamp
     else:
-        timestamps = _varints(time_ms - base_timestamp_ms for time_ms in records.timestamps_ms)
+        deltas = (time_ms - base_timestamp_ms for time_ms in records.timestamps_ms)
+        timestamps = list(map(_TIMESTAMP_DELTAS.__getitem__, deltas))
         columns.insert(0, timestamps)
         sizes.append(map(len, timestamps))
     if records.keys is None:

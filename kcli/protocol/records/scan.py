@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kcli.errors import CorruptRecords, ProtocolError
-from kcli.protocol.primitives import read_unsigned_varint, read_varint, read_varlong
+from kcli.protocol.primitives import int64, read_unsigned_varint, read_varint, read_varlong
 from kcli.protocol.records import batch
 from kcli.protocol.records.batch import Buffer
 from kcli.protocol.records.record import Record
@@ -92,7 +92,7 @@ def _read_record(data: bytes, at: int, base_offset: int, base_ms: int) -> tuple[
         headers.append((name.decode("utf-8", "replace"), header_value))
     if at != end:
         raise CorruptRecords(f"the fields of a record end {end - at} bytes before the record does")
-    return Record(base_offset + offset_delta, base_ms + time_delta, key, value, headers), at
+    return Record(base_offset + offset_delta, int64(base_ms + time_delta), key, value, headers), at
 
 
 def _read_bytes(data: bytes, at: int, limit: int) -> tuple[bytes | None, int]:

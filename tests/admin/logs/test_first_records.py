@@ -33,6 +33,11 @@ def test_each_record_has_its_time_and_key(compression: str) -> None:
     ]
 
 
+def test_times_whose_difference_has_more_than_64_bits_are_those_of_the_records() -> None:
+    data = build_batch([NewRecord(b"k", b"v", time_ms) for time_ms in (-1, 2**63 - 1)])
+    assert record_at(data, 1) == FirstRecord(1, 2**63 - 1, b"k", 1)
+
+
 def test_a_long_key_is_truncated_and_its_size_kept() -> None:
     found = record_at(build_batch(records(b"k" * 5_000)), 0)
     assert found == FirstRecord(0, 100, b"k" * MAX_KEY_BYTES, 5_000)

@@ -162,6 +162,20 @@ def test_records_without_a_timestamp_are_accepted() -> None:
     assert append(build_batch([NewRecord(b"k", b"v", -1)]), config).max_timestamp_ms == -1
 
 
+@pytest.mark.parametrize("times", [(-1, 2**63 - 1), (2**63 - 1, -1)])
+def test_timestamps_whose_difference_has_more_than_64_bits_are_checked_one_by_one(times: tuple[int, int]) -> None:
+    data = build_batch([NewRecord(b"k", b"v", time_ms) for time_ms in times])
+    assert refused(data).record_errors[0][0] == times.index(2**63 - 1)
+    assert append(data, LogConfig(message_timestamp_after_max_ms=2**63 - 1)).max_timestamp_ms == 2**63 - 1
+
+
+def test_a_timestamp_that_wraps_around_to_the_past_is_refused() -> None:
+    later = [TWO[0], TWO[0]._replace(timestamp_ms=NOW)]
+    data = patched(build_batch(later), 27, ">q", 2**63 - 1)
+    error = refused(data, LogConfig(message_timestamp_after_max_ms=2**63 - 1))
+    assert (error.code, error.record_errors[0][0]) == (ErrorCode.INVALID_TIMESTAMP, 1)
+
+
 def test_wrong_max_timestamp_in_the_header_is_corrected() -> None:
     """Retention and the time index use it."""
     info = append(build_batch(TWO, max_timestamp_ms=NOW + 30 * HOUR))

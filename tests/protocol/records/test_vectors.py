@@ -5,6 +5,7 @@ import pytest
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.decode import RecordSection, decode_sections
 from kcli.protocol.records.record import Record
+from kcli.protocol.records.scan import iter_records
 from tests.protocol.records.vectors import VECTORS
 
 T = 1500000000000
@@ -19,6 +20,7 @@ ROWS_200 = [
     NewRecord(b"k%d" % i if i % 3 == 0 else None, None if i % 7 == 0 else b"value-%d" % i, T + i // 50)
     for i in range(200)
 ]
+APART = [-1, (1 << 63) - 1]
 STAMPS = [T, T + (1 << 40), 0, -1, (1 << 63) - 1]
 HEADERS = [("", b""), ("é€", None), ("twice", b"1"), ("twice", b"2"), ("big", bytes(range(200)))]
 HOLES = [42, 45, 200]
@@ -31,6 +33,7 @@ WRITTEN = {
     "v2-none-append-time": ([R0, R1, R2], {"timestamp_type": "append", "max_timestamp_ms": T + 1000, **AT_42}),
     "v2-none-200rec": (ROWS_200, {"base_offset": 1000, "leader_epoch": 7}),
     "v2-none-timestamps": ([NewRecord(None, b"%d" % t, t) for t in STAMPS], {"leader_epoch": 7}),
+    "v2-none-timestamps-65-bits": ([NewRecord(b"k", b"v", t) for t in APART], {}),
     "v2-none-headers": ([NewRecord(b"", b"", T, HEADERS)], {"leader_epoch": 7}),
     "v2-none-holes-to-300": (
         [NewRecord(b"k%d" % o, b"v%d" % o, T + o) for o in HOLES],
@@ -136,6 +139,12 @@ def test_two_hundred_records_with_some_nulls():
 
 def test_timestamps_at_the_limits():
     assert decode(VECTORS["v2-none-timestamps"]).columns.timestamps_ms.tolist() == STAMPS
+
+
+def test_timestamps_whose_difference_has_more_than_64_bits():
+    data = VECTORS["v2-none-timestamps-65-bits"]
+    assert decode(data).columns.timestamps_ms.tolist() == APART
+    assert [record.timestamp_ms for record in iter_records(data)] == APART
 
 
 def test_headers_keep_order_duplicates_nulls_and_unicode():
