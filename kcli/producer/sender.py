@@ -151,15 +151,21 @@ class Sender:
         return by_leader
 
     def _send(self, node: Node, partitions: list[TopicPartition], now_ms: float) -> None:
-        """Send the first batches of these partitions in one request, as many as max.request.size allows."""
-        batches: list[ProducerBatch] = []
+        """Send the first batches of these partitions in one request, as many as max.request.size allows.
+
+        They are encoded before they are taken: if that fails, none is in flight, and so none is possibly stored.
+        """
         size = 0
-        for tp in partitions:
-            size += self._accumulator.first(tp).size_bytes
-            if batches and size > self._config.max_request_size:
+        for count, tp in enumerate(partitions):
+            batch = self._accumulator.first(tp)
+            size += batch.size_bytes
+            if count and size > self._config.max_request_size:
                 self._block(now_ms)
+                partitions = partitions[:count]
                 break
-            batches.append(self._accumulator.take(tp))
+            batch.closed = True
+            batch.encode(self._config.compression_type)
+        batches = [self._accumulator.take(tp) for tp in partitions]
         deadline_ms = min(self._accumulator.deadline_ms(batch) for batch in batches)
         request = self._request(batches)
         self._count_request(batches, now_ms)

@@ -15,6 +15,7 @@ from kcli.network.memory import MemoryPeer
 from kcli.producer.batches import Outcome, RecordMetadata
 from kcli.producer.producer import Producer
 from kcli.protocol.messages.produce import ProduceResponse
+from kcli.protocol.records import builder
 from kcli.protocol.records.record import NewRecord, NewRecords
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
@@ -378,6 +379,26 @@ def test_close_without_flush_fails_the_records_without_acknowledgement() -> None
     producer.close(flush=False)
     assert [future.error is not None and future.error.possibly_stored for future in (sent, waiting)] == [True, False]
     assert str(waiting.error) == "closed before they were sent"
+
+
+def test_records_that_cannot_be_encoded_are_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeLog(topics={"orders": {0: (1, 0), 1: (1, 0)}})
+    producer = cluster.producer(compression_type="lz4")
+    futures = [producer.send("orders", value, partition=partition) for partition, value in enumerate((b"a", b"b"))]
+
+    def compress(codec: str, payload: bytes) -> bytes:
+        if b"b" in payload:
+            raise ImportError("lz4")
+        return original(codec, payload)
+
+    original = builder.compress
+    monkeypatch.setattr(builder, "compress", compress)
+    with pytest.raises(ImportError):
+        producer.flush()
+    producer.close(flush=False)
+    assert [str(future.error) for future in futures] == ["closed before they were sent"] * 2
+    assert [future.error is not None and future.error.possibly_stored for future in futures] == [False, False]
+    assert cluster.batches == []
 
 
 def test_retries_are_limited_as_configured() -> None:
