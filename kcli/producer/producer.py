@@ -15,6 +15,7 @@ from kcli.errors import BrokerError, ConfigError, KcliError, TransactionFailed, 
 from kcli.producer.accumulator import Accumulator
 from kcli.producer.batches import HEADER_BYTES, OnOutcome, Outcome, RecordMetadata, SizedRecords
 from kcli.producer.partitioner import StickyPartitioner, rows_by_partition
+from kcli.producer.record_checks import checked_record, checked_records
 from kcli.producer.sender import Sender
 from kcli.structs import GroupMetadata, TopicPartition
 
@@ -137,18 +138,16 @@ class Producer:
         The call waits only for the metadata of a new topic and for room in buffer.memory, at most max.block.ms.
         Without `partition`, the hash of the key selects the partition, as in Java; records without a key go to one
         partition until a batch is full. `headers` are (name, value) pairs. `timestamp_ms` is ms since the epoch;
-        default: now. The future fails with BrokerError for an unknown topic or partition and for a record larger than
-        max.request.size (MESSAGE_TOO_LARGE), with AuthenticationError for refused credentials or certificates, and with
-        TimeoutExpired after delivery.timeout.ms. With a transactional id, raise TransactionFailed after a failed record
-        of the transaction, and KcliError without an open transaction.
+        default: now. Raise TypeError or ValueError for arguments that cannot be encoded. The future fails with
+        BrokerError for an unknown topic or partition and for a record larger than max.request.size (MESSAGE_TOO_LARGE),
+        with AuthenticationError for refused credentials or certificates, and with TimeoutExpired after
+        delivery.timeout.ms. With a transactional id, raise TransactionFailed after a failed record of the transaction,
+        and KcliError without an open transaction.
         """
-        from kcli.protocol.records.record import NewRecords
-
         if self._transactions is not None:
             self._transactions.require_open()
-        _check_types(key, value, headers, timestamp_ms)
         created_ms = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms
-        record = NewRecords([value], created_ms, None if key is None else [key], [headers] if headers else None)
+        record = checked_record(value, key, headers, created_ms)
         future: RequestFuture[RecordMetadata] = RequestFuture(f"record for {topic}")
 
         def complete(outcome: Outcome) -> None:
@@ -159,7 +158,7 @@ class Producer:
                 future.complete(RecordMetadata(topic, outcome.tp.partition, outcome.base_offset, stored_ms))
 
         try:
-            self.send_many(topic, record, complete, partition=partition)
+            self.send_many(topic, record, complete, partition=partition, checked=True)
         except WakeupError:
             raise
         except KcliError as error:
@@ -169,17 +168,30 @@ class Producer:
         return future
 
     def send_many(
-        self, topic: str, records: NewRecords, on_outcome: OnOutcome, *, partition: int | None = None
+        self,
+        topic: str,
+        records: NewRecords,
+        on_outcome: OnOutcome,
+        *,
+        partition: int | None = None,
+        checked: bool = False,
     ) -> None:
         """Add many records. `on_outcome` is called with the outcomes of runs of records, each record once.
 
-        All records are accepted, or none and an error is raised (unknown topic or partition, no room for max.block.ms).
-        Records that are too large are reported at once. The records of one call may exceed buffer.memory.
+        All records are accepted, or none and an error is raised: TypeError or ValueError if one of them is not valid
+        (see `send`), KcliError for an unknown topic or partition, or without room for max.block.ms. Records that are
+        too large are reported at once. The records of one call may exceed buffer.memory. `checked` omits the check of
+        types and timestamps; then an invalid record makes later calls fail.
         """
+        if not checked:
+            records = checked_records(records)
         if self._transactions is not None:
             self._transactions.require_open()
         info = self.partitions(topic)
-        check_partitions(info, () if partition is None else (partition,))
+        if partition is not None:
+            if not isinstance(partition, int):
+                raise TypeError(f"the partition of a record is an int or None, not {type(partition).__name__}")
+            check_partitions(info, (partition,))
         self._wait_for_room()
         sized = self._without_too_large(topic, partition, SizedRecords(records), on_outcome)
         now_ms = self._clock.now_ms()
@@ -376,6 +388,8 @@ class Producer:
         """
         info = self._client.metadata.cluster.topics.get(topic)
         if info is None or info.error:
+            if not isinstance(topic, str):
+                raise TypeError(f"the topic of a record is a str, not {type(topic).__name__}")
             deadline_ms = self._clock.now_ms() + self._config.max_block_ms
             info = self._client.topics_metadata([topic], deadline_ms).topics.get(topic)
             if info is None or info.error:
@@ -435,32 +449,3 @@ class Producer:
             if left_ms <= 0:
                 raise self._client.timed_out(f"room among {self._config.buffer_memory} bytes (buffer.memory)")
             self._poll_once(left_ms, at_once=True)
-
-
-_BYTES_OR_NULL = (bytes, bytearray, memoryview, type(None))
-
-
-def _check_types(
-    key: object, value: object, headers: Sequence[tuple[str, bytes | None]], timestamp_ms: int | None
-) -> None:
-    """Raise TypeError, ValueError or UnicodeEncodeError for a record that cannot be encoded.
-
-    Later, in a batch, it would make the encoding of all records of the batch fail.
-    """
-    _check_bytes("value", value)
-    _check_bytes("key", key)
-    for name, data in headers:
-        name.encode()
-        _check_bytes("header value", data)
-    if timestamp_ms is None:
-        return
-    if not isinstance(timestamp_ms, int):
-        raise TypeError(f"the timestamp of a record is an int, ms since the epoch, not {type(timestamp_ms).__name__}")
-    if not -1 <= timestamp_ms < 1 << 63:
-        raise ValueError(f"the timestamp of a record is -1 to 2**63 - 1; got {timestamp_ms}")
-
-
-def _check_bytes(kind: str, data: object) -> None:
-    if not isinstance(data, _BYTES_OR_NULL):
-        advice = "; encode it first" if isinstance(data, str) else ""
-        raise TypeError(f"the {kind} of a record is bytes or None, not {type(data).__name__}{advice}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
+from array import array
 from typing import Any
 
 import pytest
@@ -653,6 +654,68 @@ def test_a_record_that_cannot_be_encoded_is_refused_alone(
         producer.send("orders", **arguments)
     producer.flush()
     assert stored.succeeded
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"headers": {"ab": b""}}, r"a list of \(name, value\), not dict; use list\(headers.items\(\)\)"),
+        ({"headers": (pair for pair in [("a", b"")])}, r"a list of \(name, value\), not generator"),
+        ({"headers": ["ab"]}, r"a header of a record is \(name, value\), not 'ab'"),
+        ({"headers": [(b"a", b"")]}, "the name of a header is a str, not bytes"),
+        ({"partition": 0.0}, "the partition of a record is an int or None, not float"),
+        ({"topic": b"orders"}, "the topic of a record is a str, not bytes"),
+        ({"topic": None}, "the topic of a record is a str, not NoneType"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_a_type_error(arguments: dict[str, Any], text: str) -> None:
+    producer = FakeLog().producer()
+    with pytest.raises(TypeError, match=text):
+        producer.send(**{"topic": "orders", "value": b"v"} | arguments)
+
+
+def test_a_record_is_stored_as_it_was_when_it_was_sent() -> None:
+    """Callers reuse their buffers and lists before the record is encoded."""
+    cluster = FakeLog()
+    producer = cluster.producer()
+    buffer, headers = bytearray(b"first"), [("a", b"1")]
+    producer.send("orders", buffer, headers=headers, timestamp_ms=1)  # type: ignore[arg-type]
+    producer.send_many("orders", NewRecords([buffer], 1, None, [headers]), lambda _: None)  # type: ignore[list-item]
+    buffer[:] = b"later"
+    headers[:] = []
+    producer.send("orders", memoryview(array("H", [1, 2])), timestamp_ms=1)  # type: ignore[arg-type]
+    producer.flush()
+    first = NewRecord(None, b"first", 1, [("a", b"1")])
+    assert cluster.log[ORDERS] == [first, first, NewRecord(None, array("H", [1, 2]).tobytes(), 1, [])]
+
+
+@pytest.mark.parametrize(
+    ("records", "error", "text"),
+    [
+        (NewRecords([b"a", "b"], 0), TypeError, "value of a record is bytes or None, not str; encode it first"),
+        (NewRecords([None, 0], 0), TypeError, "the value of a record is bytes or None, not int"),
+        (NewRecords([b"a", b"b"], 0, [None, "b"]), TypeError, "the key of a record is bytes or None, not str"),
+        (NewRecords([b"a", b"b"], 0, [b"a"]), ValueError, "records have 2 values, but 1 keys"),
+        (NewRecords([b"a", b"b"], [1]), ValueError, "records have 2 values, but 1 timestamps_ms"),
+        (NewRecords([b"a", b"b"], [1, -2]), ValueError, "the timestamp of a record is -1 to"),
+        (NewRecords([b"a", b"b"], [1, 1.5]), TypeError, "the timestamp of a record is an int"),
+        (NewRecords([b"a"], 0, None, [[("a", "text")]]), TypeError, "the header value of a record is bytes or None"),
+        (NewRecords([b"a"], 0, None, [("a", b"")]), TypeError, r"a header of a record is \(name, value\), not 'a'"),
+        (NewRecords([b"a"], 0, None, [[("\ud800", b"")]]), UnicodeEncodeError, "surrogates"),
+    ],
+)
+def test_none_of_many_records_is_accepted_if_one_cannot_be_encoded(
+    records: NewRecords, error: type[Exception], text: str
+) -> None:
+    cluster = FakeLog()
+    producer = cluster.producer()
+    stored = producer.send("orders", b"before")
+    outcomes: list[Outcome] = []
+    with pytest.raises(error, match=text):
+        producer.send_many("orders", records, outcomes.append)
+    producer.flush()
+    assert stored.succeeded
+    assert (outcomes, cluster.values()) == ([], [b"before"])
 
 
 def test_a_failed_authentication_fails_the_records_at_once() -> None:

@@ -60,7 +60,7 @@ def feed(
                 producer.flush()
                 raise
             tally.read += len(records)
-            producer.send_many(topic, records, tally.count_outcome, partition=partition)
+            producer.send_many(topic, records, tally.count_outcome, partition=partition, checked=True)
 
     try:
         for stream in streams:
