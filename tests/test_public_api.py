@@ -16,6 +16,7 @@ import pytest
 
 import kcli
 from kcli.broker.embedded import EmbeddedBroker
+from kcli.client.config import ConsumerConfig, ProducerConfig
 
 PUBLIC = {
     "Admin",
@@ -99,6 +100,35 @@ def test_the_examples_in_the_docstrings_run(name: str, bootstrap: str) -> None:
         test.globs = {"bootstrap": bootstrap}
         runner.run(test)
     assert runner.summarize(verbose=False).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "text"),
+    [
+        ("Producer", {"sasl.password": "secret"}, "dict is not a ProducerConfig; use .*ProducerConfig.from_properties"),
+        ("Producer", "localhost:9092", "str is not a ProducerConfig; use .*keywords"),
+        ("Producer", ConsumerConfig.from_properties({}), "ConsumerConfig is not a ProducerConfig; use "),
+        ("Consumer", {"sasl.password": "secret"}, "dict is not .* topic; use .*ConsumerConfig.from_properties"),
+        ("Consumer", ConsumerConfig.from_properties({}), "ConsumerConfig is not .* topic; use Consumer.from_config"),
+        ("Consumer", ["orders"], r"list is not the name of a topic; use Consumer\(\*topics\)"),
+        ("Admin", {"sasl.password": "secret"}, r"dict is not an address; use .*Admin\(\*\*properties\)"),
+        ("Admin", ProducerConfig.from_properties({}), "ProducerConfig is not an address; use keywords"),
+    ],
+)
+def test_settings_that_are_not_keywords_are_a_type_error(name: str, given: object, text: str) -> None:
+    with pytest.raises(TypeError, match=text) as caught:
+        getattr(kcli, name)(given)
+    assert "secret" not in str(caught.value)
+
+
+def test_the_ways_that_the_errors_name_accept_properties() -> None:
+    properties = {"bootstrap.servers": "kafka:1", "client.id": "me"}
+    with kcli.Producer(ProducerConfig.from_properties(properties)), kcli.Producer(**properties):  # type: ignore[arg-type]
+        pass
+    with kcli.Consumer.from_config(ConsumerConfig.from_properties(properties)), kcli.Consumer(**properties):
+        pass
+    with kcli.Admin(**properties) as admin:  # type: ignore[arg-type]
+        assert "kafka:1" in repr(admin)
 
 
 def test_importing_kcli_imports_nothing_else() -> None:

@@ -72,9 +72,14 @@ class Admin:
         self, bootstrap_servers: str = "localhost:9092", timeout_s: float = 30.0, **settings: Value | None
     ) -> None:
         """Make a client from settings. No connection is made before the first call."""
-        from kcli.client.config import ClientConfig
+        from kcli.client.config import ClientConfig, not_settings
         from kcli.client.connect import connect
 
+        if not isinstance(bootstrap_servers, str | list | tuple):
+            advice = "keywords, Admin(bootstrap_servers=...), or Admin(**properties)"
+            raise not_settings(bootstrap_servers, "an address", advice)
+        if not isinstance(timeout_s, int | float):
+            raise not_settings(timeout_s, "a number of seconds", "timeout_s=30")
         if not timeout_s > 0:
             raise ConfigError(f"timeout_s: {timeout_s} is not valid; use a number of seconds above 0")
         defaults: dict[str, Value | None] = {"allow_auto_create_topics": False}

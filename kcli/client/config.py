@@ -229,6 +229,11 @@ def _completed(properties: Mapping[str, Value | None]) -> dict[str, Value | None
     return {**properties, **{name: text for name, text in values.items() if text != texts.get(name)}, **removed}
 
 
+def not_settings(given: object, expected: str, advice: str) -> TypeError:
+    """Return the error for settings that were not passed as keywords. The values are not shown: one may be a password."""
+    return TypeError(f"{type(given).__name__} is not {expected}; use {advice}")
+
+
 def without_effect(name: str, reason: str) -> ConfigError:
     """Return the error for a setting that was given on purpose and has no effect."""
     return ConfigError(f"{name} has no effect in kcli: {reason}; remove it")

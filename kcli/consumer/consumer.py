@@ -145,8 +145,14 @@ class Consumer:
         Without topics, call `subscribe` or `assign` next. Raise ConfigError for an invalid setting, BrokerError for a
         topic that does not exist or must not be read, TimeoutExpired when no broker answers.
         """
-        from kcli.client.config import ConsumerConfig
+        from kcli.client.config import ClientConfig, ConsumerConfig, not_settings
 
+        for topic in topics:
+            if isinstance(topic, Mapping | ClientConfig):
+                advice = "Consumer.from_config(ConsumerConfig.from_properties(...)) or keywords, Consumer(group_id=...)"
+                raise not_settings(topic, "the name of a topic", advice)
+            if not isinstance(topic, str):
+                raise not_settings(topic, "the name of a topic", "Consumer(*topics)")
         self._start(ConsumerConfig.from_keywords(settings), None, in_background=True)
         try:
             if topics and self._group is not None:

@@ -79,8 +79,11 @@ class Producer:
         caller's to close; by default the producer has its own. `choose(n)` selects one of n partitions for the first
         batch of records without a key; by default at random.
         """
-        from kcli.client.config import ProducerConfig
+        from kcli.client.config import ProducerConfig, not_settings
 
+        if config is not None and not isinstance(config, ProducerConfig):
+            advice = "Producer(ProducerConfig.from_properties(...)) or keywords, Producer(bootstrap_servers=...)"
+            raise not_settings(config, "a ProducerConfig", advice)
         if config is None or settings:
             config = ProducerConfig.from_keywords(settings, base=config)
         self._owns_client = client is None
