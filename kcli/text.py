@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, AnyStr
 
 from kcli.errors import ConfigError
 
@@ -293,3 +293,18 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 def closest_name(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """Return the name that a misspelled `name` most resembles; None without a good candidate."""
     return next(iter(closest_names(name, names, 1, cutoff=cutoff)), None)
+
+
+def compile_regex(expression: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """Compile a regular expression of a user. Raise re.error for any fault of it.
+
+    Python's warnings, as for the `[[` of `[[a]`, concern later versions of Python, and would print a line of kcli.
+    """
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return re.compile(expression, flags)
+        except (OverflowError, RecursionError) as error:
+            raise re.error(str(error)) from None

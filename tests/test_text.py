@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+
 import pytest
 
 from kcli.errors import ConfigError
 from kcli.text import (
     closest_name,
     closest_names,
+    compile_regex,
     did_you_mean,
     duration_ms,
     format_alternatives,
@@ -202,3 +206,17 @@ def test_an_invalid_duration_is_reported(text: str, words: str) -> None:
     with pytest.raises(ConfigError) as bad:
         parse_duration(text)
     assert words in str(bad.value)
+
+
+@pytest.mark.parametrize("expression", ["[[a]", "[a||b]", b"[a&&b]", b"[[:alpha:]]"])
+def test_a_regular_expression_compiles_without_warnings(expression: str | bytes) -> None:
+    re.purge()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compile_regex(expression).pattern == expression
+
+
+@pytest.mark.parametrize("expression", ["(", r"\q", "a{99999999999}", "(" * 5000 + ")" * 5000])
+def test_each_fault_of_a_regular_expression_is_one_kind_of_error(expression: str) -> None:
+    with pytest.raises(re.error):
+        compile_regex(expression)

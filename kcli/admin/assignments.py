@@ -20,6 +20,7 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, Refused, TimeoutExpired
 from kcli.protocol.consumer_protocol import PROTOCOL_TYPE
 from kcli.structs import TopicPartition
+from kcli.text import compile_regex
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
@@ -106,7 +107,7 @@ def _matching_patterns(
     found = {}
     for pattern in patterns:
         try:
-            found[pattern] = frozenset(filter(re.compile(pattern).fullmatch, names))
+            found[pattern] = frozenset(filter(compile_regex(pattern).fullmatch, names))
         except re.error as error:
             raise Refused(f"kcli cannot parse the subscribed pattern /{pattern}/: {error}") from None
     return found

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from kcli.errors import ConfigError
+from kcli.text import compile_regex
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -379,7 +380,7 @@ class Admin:
         """
         from kcli.admin.transactions import find_transactions
 
-        pattern = None if match is None else re.compile(match)
+        pattern = _pattern(match)
         return find_transactions(
             self._client, self._deadline_ms(), states=states, producer_ids=producer_ids, pattern=pattern
         )
@@ -548,7 +549,7 @@ def _only(results: Results[str, T], name: str) -> T:
 
 def _pattern(match: str | None) -> re.Pattern[str] | None:
     try:
-        return None if match is None else re.compile(match)
+        return None if match is None else compile_regex(match)
     except re.error as error:
         raise ConfigError(f"match: '{match}' is not a valid regular expression: {error}") from None
 

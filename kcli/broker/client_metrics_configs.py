@@ -13,6 +13,7 @@ from typing import Any
 from kcli.broker.config_defs import Option
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
+from kcli.text import compile_regex
 
 CLIENT_METRICS_OPTIONS = {
     option.name: option
@@ -73,7 +74,7 @@ def _check_match(item: str) -> None:
 
 def _is_pattern(text: str) -> bool:
     try:
-        re.compile(text)
+        compile_regex(text)
     except re.error:
         return False
     return bool(text)

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 from kcli.client.librdkafka import KAFKA_NAMES, OWN_NAMES
 from kcli.client.properties import load_properties
 from kcli.errors import ConfigError
-from kcli.text import format_alternatives
+from kcli.text import compile_regex, format_alternatives
 
 NAME = "config.providers"
 _PACKAGE = "org.apache.kafka.common.config.provider"
@@ -99,7 +99,7 @@ class _EnvironmentProvider:
         self._environ = sources.environ
         pattern = parameters.get("allowlist.pattern")
         try:
-            self._allowed = re.compile(pattern) if pattern else None
+            self._allowed = compile_regex(pattern) if pattern else None
         except re.error as error:
             raise ConfigError(f"{prefix}allowlist.pattern is not a valid regular expression: {error}") from None
 

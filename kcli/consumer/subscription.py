@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from kcli.errors import KcliError
 from kcli.structs import TopicPartition
+from kcli.text import compile_regex
 
 Mode = Literal["nothing", "topics", "pattern", "assigned"]
 
@@ -139,7 +140,7 @@ class SubscriptionState:
     def subscribe_pattern(self, pattern: str) -> None:
         """Read the topics whose whole name matches, as a member of a group. Raise KcliError for a malformed pattern."""
         try:
-            compiled = re.compile(pattern)
+            compiled = compile_regex(pattern)
         except re.error as error:
             raise KcliError(f"topic pattern {pattern!r} is not a valid regular expression: {error}") from error
         self._set_mode("pattern")

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from kcli.errors import ConfigError, NotFound
 from kcli.structs import TopicPartition
+from kcli.text import compile_regex
 
 
 class Assign(NamedTuple):
@@ -87,8 +88,8 @@ def compile_pattern(text: str) -> re.Pattern[str]:
         parts.append(_translate(text, token.lastgroup or "", token[0]))
         at = token.end()
     try:
-        return re.compile("".join(parts), re.ASCII)
-    except (re.error, OverflowError, RecursionError) as error:
+        return compile_regex("".join(parts), re.ASCII)
+    except re.error as error:
         raise ConfigError(f"subscribePattern {text!r} is not a valid regular expression: {error}") from None
 
 

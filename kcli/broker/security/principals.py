@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kcli.errors import ConfigError
+from kcli.text import compile_regex
 
 SETTING = "ssl.principal.mapping.rules"
 
@@ -59,7 +60,7 @@ def _parse_rules(text: str) -> Iterator[_Rule]:
             yield _Rule(None, "", "")
             continue
         try:
-            compiled = re.compile(_NAMED_GROUP.sub("(?P<", pattern), re.ASCII)
+            compiled = compile_regex(_NAMED_GROUP.sub("(?P<", pattern), re.ASCII)
             template = _REFERENCE.sub(_python_reference, replacement)
             compiled.sub(template, "")
             _check_template(compiled, template)

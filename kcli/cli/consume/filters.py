@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError
+from kcli.text import compile_regex
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,8 +57,8 @@ def _compiled(option: str, expression: str | None) -> re.Pattern[bytes] | None:
     if expression is None:
         return None
     try:
-        return re.compile(expression.encode("utf-8", "surrogateescape"))
-    except (re.error, OverflowError, RecursionError) as error:
+        return compile_regex(expression.encode("utf-8", "surrogateescape"))
+    except re.error as error:
         raise ConfigError(f"{option}: {expression!r} is not a valid regular expression: {error}") from error
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kcli.errors import ConfigError, NotFound
 from kcli.structs import TopicPartition, numbers_by_topic
-from kcli.text import parse_topics
+from kcli.text import compile_regex, parse_topics
 
 if TYPE_CHECKING:
     from kcli.cli.consume.checkpointer import Checkpointer
@@ -100,8 +100,8 @@ def choose_topics(
 def compile_topics(expression: str) -> re.Pattern[str]:
     """Return the expression of --topics. Raise ConfigError if it is not valid."""
     try:
-        return re.compile(expression)
-    except (re.error, OverflowError, RecursionError) as error:
+        return compile_regex(expression)
+    except re.error as error:
         raise ConfigError(f"--topics: {expression!r} is not a valid regular expression: {error}") from error
 
 

@@ -59,8 +59,10 @@ def pattern(match: str | None) -> re.Pattern[str] | None:
     """Return the compiled expression of --match, None without it. ConfigError if it is not valid."""
     import re
 
+    from kcli.text import compile_regex
+
     try:
-        return None if match is None else re.compile(match)
+        return None if match is None else compile_regex(match)
     except re.error as error:
         raise ConfigError(f"--match: '{match}' is not a valid regular expression: {error}") from None
 

@@ -189,7 +189,7 @@ class _Varints(dict[int, bytes]):
 
 
 class _TimestampDeltas(_Varints):
-    """Varints of differences of timestamps. Kafka's classes let one of more than 64 bits wrap around, also in reading."""
+    """Varints of differences of timestamps. One of more than 64 bits wraps around, as in Kafka's classes."""
 
     def __missing__(self, number: int) -> bytes:
         return super().__missing__(int64(number))

@@ -1,6 +1,7 @@
 """--grep, --key, --header, --invert."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -86,3 +87,11 @@ def test_no_filter() -> None:
 def test_an_invalid_filter_is_an_error(arguments, words):
     with pytest.raises(ConfigError, match="^" + re.escape(words)):
         chosen(**arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"grep": "[[o]pen"}, {"key": "[[b]ob"}, {"headers": ["type=[[f]fer"]}])
+def test_an_expression_about_which_python_warns_is_searched_without_a_warning(arguments):
+    re.purge()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert chosen(**arguments) == [1]
