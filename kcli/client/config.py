@@ -230,7 +230,7 @@ def _completed(properties: Mapping[str, Value | None]) -> dict[str, Value | None
 
 
 def not_settings(given: object, expected: str, advice: str) -> TypeError:
-    """Return the error for settings that were not passed as keywords. The values are not shown: one may be a password."""
+    """Return the error for settings that were not passed as keywords; without their values, which may be secret."""
     return TypeError(f"{type(given).__name__} is not {expected}; use {advice}")
 
 

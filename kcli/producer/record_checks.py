@@ -26,7 +26,7 @@ def checked_record(value: object, key: object, headers: object, timestamp_ms: ob
 
 
 def checked_records(records: NewRecords) -> NewRecords:
-    """Return the records, with bytes for bytearrays and memoryviews. TypeError or ValueError for one that is not valid."""
+    """Return the records, with bytes for bytearrays and memoryviews. TypeError or ValueError for an invalid one."""
     count = len(records)
     for name in ("keys", "headers", "timestamps_ms"):
         column = getattr(records, name)
