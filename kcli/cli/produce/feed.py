@@ -27,8 +27,17 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 512 * 1024
 
-#: (segments of input, time now in ms since the epoch) -> records.
+#: (segments of input, time now in ms since the epoch) -> records. Raises `ParsingEnded`.
 Parse = Callable[[Sequence[bytes], int], "NewRecords"]
+
+
+class ParsingEnded(Exception):
+    """An error, such as one of the schema registry, that ends the input; and the `records` of the segments before."""
+
+    def __init__(self, records: NewRecords, error: KcliError) -> None:
+        super().__init__(str(error))
+        self.records = records
+        self.error = error
 
 
 def feed(
@@ -55,12 +64,15 @@ def feed(
     def write(segments: Sequence[bytes]) -> None:
         if segments:
             try:
-                records = parse(segments, wall_ms())
-            except KcliError:  # the schema registry: the records before are sent
+                send(parse(segments, wall_ms()))
+            except ParsingEnded as ended:
+                send(ended.records)
                 producer.flush()
-                raise
-            tally.read += len(records)
-            producer.send_many(topic, records, tally.count_outcome, partition=partition, checked=True)
+                raise ended.error from ended.error.__cause__
+
+    def send(records: NewRecords) -> None:
+        tally.read += len(records)
+        producer.send_many(topic, records, tally.count_outcome, partition=partition, checked=True)
 
     try:
         for stream in streams:

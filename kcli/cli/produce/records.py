@@ -19,8 +19,10 @@ import json
 from base64 import b64decode
 from collections.abc import Sequence
 from contextlib import suppress
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kcli.cli.produce.feed import ParsingEnded
 from kcli.errors import KcliError
 from kcli.protocol.records.record import NewRecords
 
@@ -87,11 +89,24 @@ def _encoding_parser(parse: Parse, tally: WriteTally, encoding: Encoding) -> Par
             except EncodeError as error:
                 tally.read += 1
                 tally.fail(EncodeError(f"record {number} of the input: {error.message}"), kind="not encoded")
+            except KcliError as error:
+                raise ParsingEnded(of_encoded(records, encoded), _placed(error, f"record {number}")) from None
+        return of_encoded(records, encoded)
+
+    def of_encoded(records: NewRecords, encoded: Sequence[tuple[bytes | None, bytes | None]]) -> NewRecords:
         keys = None if records.keys is None else [key for key, _ in encoded]
         same_headers = None if records.headers is None else records.headers[: len(encoded)]
         return NewRecords([value for _, value in encoded], records.timestamps_ms, keys, same_headers)
 
     return parse_and_encode
+
+
+def _placed(error: KcliError, place: str) -> KcliError:
+    """Return a copy of the error that names its place in the input."""
+    placed = copy(error)
+    placed.message = f"{place} of the input: {error.message}"
+    placed.__cause__ = error.__cause__
+    return placed
 
 
 def records_of(segments: Sequence[bytes], shape: Shape, timestamp_ms: int) -> NewRecords:
@@ -129,8 +144,14 @@ def jsonl_parser(
 
     def parse(segments: Sequence[bytes], now_ms: int) -> NewRecords:
         parts: list[NewRecords] = []
-        for first in range(0, len(segments), _LINES_AT_ONCE):
-            parts += parse_block(segments[first : first + _LINES_AT_ONCE], now_ms)
+        try:
+            for first in range(0, len(segments), _LINES_AT_ONCE):
+                parts += parse_block(segments[first : first + _LINES_AT_ONCE], now_ms)
+        except ParsingEnded as ended:
+            raise ParsingEnded(completed([*parts, ended.records]), ended.error) from None
+        return completed(parts)
+
+    def completed(parts: Sequence[NewRecords]) -> NewRecords:
         records = NewRecords.joined(parts)
         return NewRecords(
             records.values,
@@ -144,9 +165,15 @@ def jsonl_parser(
         first_line, line_number = line_number + 1, line_number + len(lines)
         try:
             return [records_of_json(lines, now_ms, encoding)]
-        except (EncodeError, ValueError):  # a line is blank or invalid
-            parts = [parse_line(line, number, now_ms) for number, line in enumerate(lines, first_line)]
-            return [part for part in parts if part is not None]
+        except (KcliError, ValueError):  # a line is blank or invalid, or the registry cannot encode it
+            parts: list[NewRecords] = []
+            for number, line in enumerate(lines, first_line):
+                try:
+                    part = parse_line(line, number, now_ms)
+                except KcliError as error:
+                    raise ParsingEnded(NewRecords.joined(parts), _placed(error, f"line {number}")) from None
+                parts += [] if part is None else [part]
+            return parts
 
     def parse_line(line: bytes, number: int, now_ms: int) -> NewRecords | None:
         if not line.strip():

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from kcli.cli.consume.decoding import DecodeOptions, make_decoding
 from kcli.cli.consume.options import RenderOptions, make_renderer
 from kcli.cli.produce.encoding import EncodeOptions, Encoding, make_encoding
-from kcli.cli.produce.feed import WriteTally
+from kcli.cli.produce.feed import ParsingEnded, WriteTally
 from kcli.cli.produce.records import Shape, jsonl_parser, raw_parser
 from kcli.errors import ConfigError
 from kcli.protocol.records.record import NewRecords
+from kcli.schemas.schema import RegistryUnavailable
 from kcli.structs import TopicPartition
 from tests.cli.consume.data import columns, record
 
@@ -53,6 +54,37 @@ def pairs(records: NewRecords) -> list[tuple[bytes | None, bytes | None]]:
 def failures(tally: WriteTally) -> list[str]:
     assert tally.read == tally.failed
     return tally.failure_lines()
+
+
+class Failing:
+    """An encoder whose registry fails at one value."""
+
+    name = "avro"
+
+    def encode(self, topic: str, value: Any) -> bytes:
+        if value == 150:
+            raise RegistryUnavailable("registry: not reachable")
+        return b"%d" % value
+
+
+@pytest.mark.parametrize(("kind", "place"), [("jsonl", "line 151"), ("raw", "record 151")])
+def test_an_error_of_the_registry_keeps_the_records_before_and_names_the_line(kind: str, place: str) -> None:
+    tally, encoders = WriteTally(), Encoding("orders", {"value": Failing()})  # type: ignore[dict-item]
+    if kind == "jsonl":
+        parse = jsonl_parser([("all", b"1")], None, tally, encoders)
+        lines = [b'{"value": %d}' % number for number in range(300)]
+    else:
+        parse = raw_parser(Shape(headers=[("all", b"1")]), None, tally, encoders)
+        lines = [b"%d" % number for number in range(300)]
+    with pytest.raises(ParsingEnded) as caught:
+        parse(lines, NOW)
+    rows = list(caught.value.records.rows())
+    assert [row.value for row in rows] == [b"%d" % number for number in range(150)]
+    assert {tuple(row.headers) for row in rows} == {(("all", b"1"),)}
+    assert (str(caught.value.error), type(caught.value.error)) == (
+        f"{place} of the input: registry: not reachable",
+        RegistryUnavailable,
+    )
 
 
 def test_text_becomes_numbers_and_bytes() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.cli.produce.feed import CHUNK_BYTES, Splitter, WriteTally, feed, feed_transaction
+from kcli.cli.produce.feed import CHUNK_BYTES, ParsingEnded, Splitter, WriteTally, feed, feed_transaction
 from kcli.errors import AuthenticationError, BrokerError, KcliError, TimeoutExpired
 from kcli.producer.batches import Outcome
 from kcli.producer.producer import Producer
@@ -135,7 +135,7 @@ def test_records_before_an_unreachable_registry_are_stored() -> None:
     def parse(segments: Sequence[bytes], wall_ms: int) -> NewRecords:
         answer = answers.pop(0)
         if isinstance(answer, KcliError):
-            raise answer
+            raise ParsingEnded(NewRecords([b"b"], 0), answer)
         return answer
 
     with pytest.raises(KcliError, match="registry"):
@@ -143,15 +143,15 @@ def test_records_before_an_unreachable_registry_are_stored() -> None:
             producer,
             "orders",
             None,
-            [Input(b"a\nb\n")],
+            [Input(b"a\nb\nc\n")],
             parse,
             tally,
             delimiter=b"\n",
             longest_bytes=100,
             wall_ms=lambda: 0,
         )
-    assert cluster.values() == [b"a"]
-    assert (tally.stored, tally.failures) == (1, [])
+    assert cluster.values() == [b"a", b"b"]
+    assert (tally.read, tally.stored, tally.failures) == (2, 2, [])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has pipes of any size")
