@@ -165,7 +165,12 @@ def _times(column: Any, rows: int, now_ms: int) -> list[int]:
     if column is None or pa.types.is_null(column.type):
         return [now_ms] * rows
     micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
-    return [now_ms if time is None else time // 1000 for time in micros]
+    times = [now_ms if time is None else time // 1000 for time in micros]
+    if min(times, default=0) < -1:  # -1 is a record without a timestamp
+        raise KcliError(
+            "a row has a timestamp before 1970, which Kafka does not store; null stands for the current time"
+        )
+    return times
 
 
 def _headers(column: Any, rows: int) -> list[Headers] | None:

@@ -54,6 +54,12 @@ def test_the_topic_option_takes_precedence_over_the_column() -> None:
     assert list(records_by_place(rows, rows.schema.names, "t")) == [("t", None)]
 
 
+def test_a_timestamp_before_1970_is_an_error() -> None:
+    rows = batch(value=["v", "w"], timestamp=pa.array([0, -2000], pa.timestamp("us")))
+    with pytest.raises(KcliError, match="a row has a timestamp before 1970"):
+        records_by_place(rows, rows.schema.names, "t")
+
+
 def test_rows_without_a_topic_and_headers_that_are_null_or_without_a_name_are_errors() -> None:
     rows = batch(value=["v", "w"], topic=["t", None])
     with pytest.raises(KcliError, match="a row has no topic: its column topic is null"):
