@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -215,25 +216,34 @@ def interruptible(env: Environment) -> Iterator[None]:
     The line is the message of the KeyboardInterrupt, if it has one. A second signal within a second is the same
     request: `timeout` and shells signal the process and its process group.
 
-    Python drops an exception that is raised in a finalizer, and Py4J may raise another one for it. So the signal is
-    repeated until the block ends, and any other error after it is its consequence.
+    Python drops an exception that is raised in a finalizer, Py4J may raise another one for it, and a signal just before
+    a system call does not end its wait. So the signal is repeated until the block ends, and any other error after it is
+    its consequence.
     """
     interrupted_s: float | None = None
+    arrived: SimpleQueue[int | None] = SimpleQueue()  # a handler may call `put`, but not start a thread
 
     def interrupt(number: int, _frame: Any) -> None:
         nonlocal interrupted_s
         if interrupted_s is None or monotonic() - interrupted_s > min(1, _REPEAT_S / 2):
             interrupted_s = monotonic()
-            repetition = threading.Timer(_REPEAT_S, repeat, (number,))
-            repetition.daemon = True
-            repetition.start()
+            arrived.put(number)
             raise KeyboardInterrupt
 
-    def repeat(number: int) -> None:
-        main = threading.main_thread().ident
-        if signal.getsignal(number) is interrupt and main is not None:
-            signal.pthread_kill(main, number)  # it also ends a wait for a socket
+    def repeat() -> None:
+        main = threading.main_thread().ident or 0
+        repeated = arrived.get()
+        while (number := repeated) is not None:
+            try:
+                repeated = arrived.get(timeout=_REPEAT_S)
+            except Empty:
+                if signal.getsignal(number) is interrupt:
+                    signal.pthread_kill(main, number)  # it also ends a wait for a socket
+                else:  # Spark is being stopped
+                    repeated = arrived.get()
 
+    repeating = threading.Thread(target=repeat, name="kcli-interruption", daemon=True)
+    repeating.start()
     with _handling_signals(interrupt):
         try:
             yield
@@ -245,6 +255,9 @@ def interruptible(env: Environment) -> Iterator[None]:
                 raise
             env.report(INTERRUPTED)
             raise KeyboardInterrupt from None
+        finally:
+            arrived.put(None)
+            repeating.join()  # while the handler is in place: another one could end the process
 
 
 _REPEAT_S = 3.0
