@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kcli.errors import ConfigError
+from kcli.spark.jvm_process import kill_jvm, running_jvm
 from kcli.spark.session import close_session, open_session
 from tests.needs import skip_or_fail
 from tests.real_kafka import Kafka
@@ -21,10 +27,66 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+LIMIT_S = 600
+"""Limit of a test that uses the shared session: PySpark's calls have none."""
+LOG = "spark.log"
+_SHOWN = re.compile(r'"(Thread-|main"|stream execution|Executor task launch|Connection reader|serve)')
+
+
+@contextmanager
+def jvm_killed_after(limit_s: float, log: Path, awaited: str) -> Iterator[None]:
+    """Kill the JVM after this time, so that a call that waits for it ends, and fail with the stacks of its threads."""
+    stacks: list[str] = []
+
+    def kill() -> None:
+        jvm = running_jvm()
+        if jvm is None:
+            return
+        before = log.stat().st_size
+        jvm.send_signal(signal.SIGQUIT)  # it prints the stacks of its threads
+        time.sleep(3)
+        kill_jvm()
+        text = log.read_bytes()
+        stacks.append(text[max(0, before - 5_000) : before].decode(errors="replace"))
+        stacks.extend(it for it in text[before:].decode(errors="replace").split("\n\n") if _SHOWN.match(it))
+
+    timer = threading.Timer(limit_s, kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # at once, or when the JVM is killed
+        if stacks:
+            text = "\n\n".join(stacks)[:40_000]
+            pytest.fail(f"{awaited} did not end within {limit_s} s; the JVM was killed. Its log and threads:\n{text}")
+
+
+@pytest.fixture(autouse=True)
+def limit_of_spark(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Limit the time of each test that uses the shared session."""
+    if "spark" not in request.fixturenames:
+        yield
+        return
+    log = request.getfixturevalue("spark_folder") / LOG
+    request.getfixturevalue("spark")
+    jvm = running_jvm()
+    assert jvm is None or jvm.poll() is None, "the JVM of the shared session ended in an earlier test"
+    with jvm_killed_after(LIMIT_S, log, request.node.name):
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the shared session."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="session")
+def spark(spark_folder: Path) -> Iterator[SparkSession]:
     """A local[2] session with format "kcli" registered, and the JVM connector on the class path if available."""
-    folder = tmp_path_factory.mktemp("spark")
+    folder = spark_folder
     (folder / "events").mkdir()
     conf = {
         "spark.driver.memory": "1g",
@@ -32,14 +94,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.eventLog.dir": str(folder / "events"),
         "spark.eventLog.enabled": "true",
         "spark.driver.extraJavaOptions": QUICK_JVM,
+        "spark.python.worker.tracebackDumpIntervalSeconds": "240",  # of tasks that take longer, into Spark's log
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "scratch"),
         **_class_path(),
     }
-    with (folder / "spark.log").open("w+b") as noise:
+    with (folder / LOG).open("w+b") as noise:
         try:
-            session = open_session(master="local[2]", conf=conf, app_name="kcli-tests", jvm_output=noise)
+            with jvm_killed_after(LIMIT_S, folder / LOG, "the start of Spark"):
+                session = open_session(master="local[2]", conf=conf, app_name="kcli-tests", jvm_output=noise)
         except ConfigError as missing:
             skip_or_fail(str(missing))
         yield session

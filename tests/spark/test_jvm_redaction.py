@@ -57,7 +57,7 @@ def test_a_password_is_in_no_plan_event_progress_error_or_checkpoint(
     writer = stream.select("value").writeStream.format("kcli").options(**target)
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
+    assert query.awaitTermination(120), "the stream did not end within 120 s"
     for plan in (frame, stream):
         plan.explain("extended")
     query.explain(extended=True)

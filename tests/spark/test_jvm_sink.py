@@ -104,7 +104,7 @@ def test_a_stream_whose_task_fails_loses_nothing_and_doubles_only_its_batch(
         writer = frame.writeStream.format("kcli").option("kafka.bootstrap.servers", our_kafka.bootstrap_servers)
         writer = writer.option("topic", target).option("kafka.linger.ms", "0")
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
-        writer.start().awaitTermination()
+        assert writer.start().awaitTermination(120), "the stream did not end within 120 s"
 
     with pytest.raises(Exception, match="injected"):
         run()
