@@ -27,12 +27,22 @@ class _Jvm(subprocess.Popen[bytes]):
     """
 
     started: ClassVar[_Jvm | None] = None
+    is_ready = False
 
     def __init__(self, command: list[str], **settings: Any) -> None:
         _Jvm.started = self
         # An interruption between the start and the assignment of `pid` would lose the process.
         with _deferred_signals():
             super().__init__(command, **{**settings, "start_new_session": True})
+
+    def poll(self) -> int | None:
+        """Return the exit status. SparkFailed for 0 before the JVM is ready: `launch_gateway` takes it for a process
+        that still runs, and waits for ever.
+        """
+        status = super().poll()
+        if status == 0 and not self.is_ready:
+            raise SparkFailed("the JVM ended before it was ready, with exit status 0; check PYSPARK_SUBMIT_ARGS")
+        return status
 
     def signal_group(self, number: int) -> None:
         """Send a signal to the JVM and its launcher, if any of them is alive."""
@@ -54,6 +64,8 @@ def recorded_jvm() -> Iterator[None]:
     java_gateway.Popen = _Jvm
     try:
         yield
+        if _Jvm.started is not None:
+            _Jvm.started.is_ready = True
     finally:
         java_gateway.Popen = usual
 

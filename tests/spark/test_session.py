@@ -7,13 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kcli.errors import ConfigError, DisconnectedError, TimeoutExpired
-from kcli.spark.jvm_process import jvm_failure
+from kcli.spark.jvm_process import jvm_failure, recorded_jvm
 from kcli.spark.session import (
     _limit_retries,
     check_reachable,
@@ -21,7 +22,7 @@ from kcli.spark.session import (
     open_session,
     spark_addresses,
 )
-from kcli.spark.spark_errors import startup_reason
+from kcli.spark.spark_errors import SparkFailed, startup_reason
 from tests.cli.fake import run_kcli
 from tests.real_kafka import free_ports
 
@@ -143,6 +144,19 @@ def test_a_jvm_that_dies_is_the_reason_of_all_later_errors(
         assert str(jvm_failure()).startswith(f"the JVM of Spark has ended unexpectedly ({how}); if memory was short")
     monkeypatch.setattr("kcli.spark.jvm_process._Jvm.started", None)
     assert jvm_failure() is None
+
+
+def test_a_jvm_that_ends_with_0_before_it_is_ready_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """PySpark's launcher takes exit status 0 for a JVM that still starts, and waits without a limit."""
+    java_gateway = pytest.importorskip("pyspark.java_gateway")
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text("#!/bin/sh\nexit 0\n")
+    submit.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.setattr("kcli.spark.jvm_process._Jvm.started", None)
+    with pytest.raises(SparkFailed, match="the JVM ended before it was ready, with exit status 0"), recorded_jvm():
+        java_gateway.launch_gateway()
 
 
 LOGGED = "26/11/22 15:34:43 ERROR"
