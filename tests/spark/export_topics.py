@@ -34,7 +34,7 @@ def fill_again(kafka: Kafka, topic: str, records: list[dict[str, Any]], partitio
     for number, record in enumerate(records):
         at = START_MS + number * HOUR_MS
         producer.produce(topic, partition=number % partitions, timestamp=at, **record)
-    producer.flush()
+    assert producer.flush(120) == 0
     return topic
 
 

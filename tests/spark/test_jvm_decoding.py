@@ -68,7 +68,7 @@ def topic(apicurio: Registry, our_kafka: Kafka) -> str:
     producer = our_kafka.ordered_producer()
     for payload in (old, new, b"\x00text", None):
         producer.produce(topic, payload, b"key", partition=0)
-    producer.flush()
+    assert producer.flush(120) == 0
     return topic
 
 

@@ -90,7 +90,7 @@ def test_refusals_resume_and_keys(kcli: Kcli, our_kafka: OwnBroker, tmp_path: Pa
     producer = our_kafka.ordered_producer()
     for partition, timestamp, key, value, headers in [row for row in rows if row[0] == 0][:5]:
         producer.produce(second, value, key, partition, timestamp=timestamp, headers=headers)
-    producer.flush()
+    assert producer.flush(120) == 0
     refused = kcli(*words, second)
     assert refused.status == 4
     assert refused.err.startswith(f"kcli: topic {second} has 5 records already; use an empty topic, --append, or")

@@ -80,7 +80,7 @@ def test_a_stream_whose_task_fails_loses_nothing_and_doubles_only_its_batch(
     producer = our_kafka.ordered_producer()
     for number in range(400):
         producer.produce(source, b"%d" % number)
-    producer.flush()
+    assert producer.flush(120) == 0
     fuse = str(tmp_path / "fuse")
 
     def fail_once(batches: Iterator[Any]) -> Iterator[Any]:

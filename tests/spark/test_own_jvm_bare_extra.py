@@ -31,10 +31,13 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", "pyspark_kcli.py"):
         shutil.copy(ROOT / name, source)
-    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True, timeout=300)
     python = folder / "venv" / "bin" / "python"
     install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", f"{source}[spark]"]
-    done = subprocess.run(install, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment())
+    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+    done = subprocess.run(  # from the network
+        install, stdin=nothing, stdout=nothing, stderr=pipe, text=True, env=environment(), timeout=600
+    )
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or [""]
         skip_or_fail(f"pip could not install kcli with the extra spark: {lines[-1]}")

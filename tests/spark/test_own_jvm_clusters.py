@@ -49,7 +49,7 @@ def test_batch_and_stream_run_on_clusters_without_kcli(
         producer = our_kafka.ordered_producer(compression_type=codec, linger_ms=50)
         for number in range(60 * first, 60 * first + 60):
             producer.produce(topic, key=b"k%d" % (number % 100), value=b"v" * 10, headers=HEADERS, partition=0)
-        producer.flush()
+        assert producer.flush(120) == 0
     assert codecs(our_kafka, topic) == set(CODEC_NAMES)
     with cluster(tmp_path) as where:
         command = [sys.executable, str(JOB), where, our_kafka.bootstrap_servers, topic, str(tmp_path / "out")]

@@ -67,7 +67,7 @@ def test_ctrl_c_ends_a_following_export_with_130_and_stops_the_jvm(our_kafka: Ka
         until = time.monotonic() + 300
         while not any(out.glob("_checkpoint/commits/[1-9]*")) and process.poll() is None and time.monotonic() < until:
             time.sleep(0.1)
-        assert process.poll() is None, process.communicate()[1]
+        assert process.poll() is None, process.communicate(timeout=60)[1]
         assert "java" in programs_of(str(out))
         time.sleep(4)  # progress is read once a second
         os.killpg(process.pid, signal.SIGINT)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,8 @@ ROOT = JOB.parents[2]
 RECORDS = 2400
 
 
-def log_end(kafka: OwnBroker, topic: str) -> int:
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "nobody"})
+def log_end(consumer: Consumer, topic: str) -> int:
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
-    consumer.close()
     return int(end)
 
 
@@ -46,7 +45,7 @@ def test_a_killed_driver_loses_nothing_and_doubles_only_the_batch_that_was_not_c
     producer = our_kafka.ordered_producer()
     for number in range(RECORDS):
         producer.produce(source, b"%d" % number, key=b"k")
-    producer.flush()
+    assert producer.flush(120) == 0
     checkpoint, archive = tmp_path / "checkpoint", tmp_path / "kcli-spark.zip"
     words = [our_kafka.bootstrap_servers, source, target, str(checkpoint)]
 
@@ -57,7 +56,8 @@ def test_a_killed_driver_loses_nothing_and_doubles_only_the_batch_that_was_not_c
         "SPARK_HOME": str(spark_home()),
     }
     environment["PYSPARK_SUBMIT_ARGS"] = f"--master local[2] --driver-java-options '{QUICK_JVM}' pyspark-shell"
-    with (tmp_path / "found.log").open("wb") as log:
+    settings = {"bootstrap.servers": our_kafka.bootstrap_servers, "group.id": "nobody"}
+    with (tmp_path / "found.log").open("wb") as log, closing(Consumer(settings)) as consumer:
         found = subprocess.Popen(
             [sys.executable, str(JOB), "found", *words],
             stdout=log,
@@ -67,7 +67,7 @@ def test_a_killed_driver_loses_nothing_and_doubles_only_the_batch_that_was_not_c
             start_new_session=True,
         )
         until = time.monotonic() + 300
-        while log_end(our_kafka, target) < 400 and found.poll() is None and time.monotonic() < until:
+        while log_end(consumer, target) < 400 and found.poll() is None and time.monotonic() < until:
             time.sleep(0.05)
         assert found.poll() is None, (tmp_path / "found.log").read_text()[-3000:]
         os.killpg(found.pid, signal.SIGKILL)

@@ -74,7 +74,9 @@ print(import_module(name).DefaultSource.name(), is_archived(), zip_kcli() == ope
 """
     pytest.importorskip("pyspark")
     command = [sys.executable, "-c", program, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(path)}, cwd=tmp_path)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={"PYTHONPATH": str(path)}, cwd=tmp_path, timeout=120
+    )
     assert (done.stdout, done.returncode) == ("kcli True True\n", 0), done.stderr
     assert run_kcli("spark", "archive", str(tmp_path)).err == f"kcli: FILE: {tmp_path} is a folder; use a file\n"
 
@@ -122,7 +124,7 @@ def test_an_inline_source_and_its_reader_work_without_kcli(tmp_path: Path) -> No
     for program, words in ((USE_THE_SOURCE, files), (USE_THE_READER, files[1:])):
         command = [sys.executable, "-c", program, *map(str, words)]
         bare = {"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)}
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=bare)
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=bare, timeout=120)
         assert done.returncode == 0, done.stderr
         assert str(tmp_path / "kcli-") in done.stdout.splitlines()[-1]
     assert done.stdout.startswith("kcli.spark.source ")

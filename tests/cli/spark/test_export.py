@@ -49,7 +49,7 @@ def test_a_dry_run_of_a_stream_plans_the_first_run(our_kafka: Kafka, how: str) -
     topic = our_kafka.new_topic()
     producer = our_kafka.ordered_producer()
     producer.produce(topic, b"one")
-    producer.flush()
+    assert producer.flush(120) == 0
     words = ["spark", "export", topic, "--to", "x", how, "--dry-run", "-b", our_kafka.bootstrap_servers]
     done = run_kcli(*words, "-O", "json")
     assert done.status == 0, done.err
@@ -63,7 +63,7 @@ def test_a_dry_run_of_a_resumed_stream_starts_at_its_checkpoint(our_kafka: Kafka
     producer = our_kafka.ordered_producer()
     for _ in range(3):
         producer.produce(topic, b"one")
-    producer.flush()
+    assert producer.flush(120) == 0
     checkpoint = tmp_path / "_checkpoint"
     for name, text in {
         "metadata": '{"id":"a"}',
@@ -403,7 +403,7 @@ def test_a_missing_package_is_reported_with_the_cure(package: str, our_kafka: Ka
     program = f"import sys; sys.modules[{package!r}] = None; from kcli.__main__ import main; sys.exit(main())"
     command = [sys.executable, "-c", program, "spark", "skew", our_kafka.new_topic()]
     command += ["-b", our_kafka.bootstrap_servers]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "KCLI_DEBUG": ""})
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "KCLI_DEBUG": ""}, timeout=120)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert f"kcli spark needs {package}" in done.stderr
     assert "pip install 'kcli-kafka[spark]'" in done.stderr
