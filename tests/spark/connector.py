@@ -21,6 +21,8 @@ JARS = (CONNECTOR, TOKENS, "kafka-clients", "commons-pool2")
 
 # A Maven repository that the connector's project file names first, and that many machines cannot reach.
 _UNREACHED = "gcs-maven-central-mirror"
+# For a download that stalls: by default Maven waits half an hour. The names are those of its two ways to download.
+_PATIENCE = ("-Daether.connector.requestTimeout=120000", "-Dmaven.wagon.rto=120000")
 # Maven's messages for a missing file: after a request, and cached.
 _ABSENT = ("Could not find artifact", "was not found in")
 
@@ -86,7 +88,7 @@ def _download(folder: Path, release: Release) -> None:
         project = Path(scratch, "pom.xml")
         project.write_text(_pom(release))
         jars = Path(scratch, "jars")
-        command = ["mvn", "-q", "-B", "-Dstyle.color=never", "-f", str(project), COPY_PLUGIN]
+        command = ["mvn", "-q", "-B", "-Dstyle.color=never", *_PATIENCE, "-f", str(project), COPY_PLUGIN]
         command += ["-DincludeScope=runtime", f"-DincludeArtifactIds={','.join(JARS)}", f"-DoutputDirectory={jars}"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900)
         if done.returncode != 0:
