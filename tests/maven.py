@@ -8,7 +8,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from tests.real_kafka import COPY_PLUGIN, KafkaUnavailable, cache_directory, locked
+from tests.real_kafka import COPY_JARS, KafkaUnavailable, cache_directory, locked
 
 
 def artifact(group: str, name: str, version: str, more: str = "", *, transitive: bool = True) -> str:
@@ -46,8 +46,7 @@ def _download(what: str, dependencies: str, folder: Path) -> None:
             "<project><modelVersion>4.0.0</modelVersion><groupId>kcli</groupId><artifactId>for-tests</artifactId>"
             f"<version>1</version><packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>\n"
         )
-        command = ["mvn", "-q", "-B", "-f", str(project), COPY_PLUGIN]
-        command += ["-DincludeScope=runtime", f"-DoutputDirectory={files}"]
+        command = [*COPY_JARS, "-f", str(project), f"-DoutputDirectory={files}"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
         if done.returncode != 0 or not list(files.iterdir()):
             output = (done.stdout + done.stderr).strip().splitlines()

@@ -30,7 +30,12 @@ T = TypeVar("T")
 
 VERSION = os.environ.get("KCLI_KAFKA_VERSION", "4.3.1")
 CLUSTER_ID = "21Mn6F1BRPmTbRv5B9l0PA"
-COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+# Maven copies the jars that a project needs. A download that stalls fails after two minutes and not after half an hour:
+# the names are those of Maven's two ways to download.
+COPY_JARS = (
+    *("mvn", "-q", "-B", "-Daether.connector.requestTimeout=120000", "-Dmaven.wagon.rto=120000"),
+    *("org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies", "-DincludeScope=runtime"),
+)
 
 SMALL_JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxDirectMemorySize=128m")
 TOOL_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -162,8 +167,7 @@ def _download(version: str, folder: Path) -> None:
         project = Path(scratch, "pom.xml")
         project.write_text(pom(version))
         jars = Path(scratch, "jars")
-        command = ["mvn", "-q", "-B", "-f", str(project), COPY_PLUGIN]
-        command += ["-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
+        command = [*COPY_JARS, "-f", str(project), f"-DoutputDirectory={jars}"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900)
         if done.returncode != 0 or not list(jars.glob("kafka_2.13-*.jar")):
             output = (done.stdout + done.stderr).strip().splitlines()

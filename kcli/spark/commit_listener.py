@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 
 def commit_to_group(

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.real_kafka import COPY_PLUGIN, cache_directory, locked
+from tests.real_kafka import COPY_JARS, cache_directory, locked
 
 CONNECTOR, TOKENS = "spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13"
 # The jars that pip's Spark does not have; the connector's other requirements are among its jars.
@@ -21,8 +21,6 @@ JARS = (CONNECTOR, TOKENS, "kafka-clients", "commons-pool2")
 
 # A Maven repository that the connector's project file names first, and that many machines cannot reach.
 _UNREACHED = "gcs-maven-central-mirror"
-# For a download that stalls: by default Maven waits half an hour. The names are those of its two ways to download.
-_PATIENCE = ("-Daether.connector.requestTimeout=120000", "-Dmaven.wagon.rto=120000")
 # Maven's messages for a missing file: after a request, and cached.
 _ABSENT = ("Could not find artifact", "was not found in")
 
@@ -88,8 +86,8 @@ def _download(folder: Path, release: Release) -> None:
         project = Path(scratch, "pom.xml")
         project.write_text(_pom(release))
         jars = Path(scratch, "jars")
-        command = ["mvn", "-q", "-B", "-Dstyle.color=never", *_PATIENCE, "-f", str(project), COPY_PLUGIN]
-        command += ["-DincludeScope=runtime", f"-DincludeArtifactIds={','.join(JARS)}", f"-DoutputDirectory={jars}"]
+        command = [*COPY_JARS, "-Dstyle.color=never", "-f", str(project)]
+        command += [f"-DincludeArtifactIds={','.join(JARS)}", f"-DoutputDirectory={jars}"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900)
         if done.returncode != 0:
             message = done.stdout + done.stderr

@@ -80,7 +80,7 @@ def test_a_commit_failure_is_reported_once_and_the_query_continues(
     with member(our_kafka, group, topic, "late-comer"):
         query = stream(spark, options, tmp_path)
         assert query.awaitTermination(60)
-        assert not committer.close()
+        assert not committer.close(patience_s=120)
 
         assert query.exception() is None
         assert len(message) == 1
