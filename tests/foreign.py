@@ -22,7 +22,7 @@ from tests.needs import skip_or_fail
 from tests.real_kafka import cache_directory, locked
 
 SCRIPTS = Path(__file__).parent / "interop" / "clients" / "scripts"
-FETCH_TIMEOUT_S = 300
+FETCH_TIMEOUT_S = 600
 
 
 class ForeignFailure(AssertionError):
