@@ -532,13 +532,14 @@ def _logging(version: str, level: str) -> list[str]:
     return [f"-Dlog4j2.configurationFile={here}/log4j2.properties", f"-Dkafka.level={level}"]
 
 
-_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+# Looked up here: in a new process, the lock of the dynamic loader may be held by a thread that is not there.
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 def die_with_parent() -> None:
     """Ask the kernel, in a new process, to kill it when its parent ends: for `preexec_fn`."""
-    if _libc is not None:
-        _libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if _prctl is not None:
+        _prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def free_ports(count: int) -> list[int]:
