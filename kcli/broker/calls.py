@@ -30,8 +30,10 @@ class Calls:
         self._loop_thread = threading.get_ident()
 
     def run(self) -> None:
-        """Run the waiting functions."""
-        while self._waiting:
+        """Run the functions that wait now. One that comes meanwhile waits for the next iteration of the loop: a thread
+        that calls again and again must not keep the loop from its requests.
+        """
+        for _ in range(len(self._waiting)):
             self._waiting.popleft()()
 
     def add(self, fn: Callable[[], None]) -> None:

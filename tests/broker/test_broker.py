@@ -130,6 +130,18 @@ def test_failed_maintenance_is_not_retried_immediately(serve: Callable[..., Serv
     assert (len(ran), len(logged)) == (1, 1)
 
 
+def test_calls_that_never_end_do_not_keep_the_loop_from_due_tasks(serve: Callable[..., Served]) -> None:
+    broker, done, deadline = serve().broker, threading.Event(), time.monotonic() + 5
+
+    def again() -> None:
+        if not done.is_set() and time.monotonic() < deadline:
+            broker.post(again)
+
+    broker.call(lambda: (broker.timer.call_at(broker.clock.now_ms(), done.set), broker.post(again)))
+    assert done.wait(60)
+    assert time.monotonic() < deadline
+
+
 def test_failed_directory_stops_the_loop_after_the_answer_is_sent(serve: Callable[..., Served]) -> None:
     served = serve()
     served.broker.call(lambda: served.broker.cluster.create_topic("t"))
