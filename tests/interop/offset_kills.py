@@ -162,7 +162,7 @@ def _is_running(pid: int) -> bool:
     """True if the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it ended before the file was opened, or before it was read
         return False
 
 
