@@ -116,9 +116,12 @@ def test_a_dead_cluster_is_a_metric_and_its_return_is_seen(billing: EmbeddedBrok
         process.send_signal(signal.SIGTERM)
         _, reported = process.communicate(timeout=20)
         assert process.returncode == 0
-        lost, back = reported.splitlines()
+        lines = reported.splitlines()
+        lost = lines[0]
         assert "no broker answered" in lost or "cannot be reached" in lost  # by the request that notices it first
-        assert back == "kcli: the cluster is reachable again"
+        # On a busy machine a survey may take too long once more: that is reported, too, and so is its end.
+        assert lines[1::2] == ["kcli: the cluster is reachable again"] * (len(lines) // 2)
+        assert len(lines) % 2 == 0
 
 
 def test_the_lag_as_openmetrics(billing: EmbeddedBroker) -> None:
