@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
@@ -24,17 +25,28 @@ def printed(kafka: Kafka, tool: str, *arguments: str) -> list[str]:
     return [f"exit status {done.returncode}", *text.splitlines()]
 
 
-def test_kafka_tools_print_the_same_for_both_brokers(our_kafka: Kafka, real_kafka: Kafka) -> None:
+def _comparing(
+    ours: Kafka, apaches: Kafka, shown: Callable[..., list[str]] = printed
+) -> tuple[Callable[..., str], Callable[..., str]]:
+    """Return two functions that run a tool on both brokers, compare all of its output, and return it: for a change,
+    which is made once, and for a reading, which is repeated until Apache's broker has applied the changes before it.
+    """
+
     def changed(tool: str, *arguments: str) -> str:
-        ours, apaches = (printed(kafka, tool, *arguments) for kafka in (our_kafka, real_kafka))
-        assert ours == apaches
-        return "\n".join(ours)
+        output = shown(ours, tool, *arguments)
+        assert output == shown(apaches, tool, *arguments)
+        return "\n".join(output)
 
     def read(tool: str, *arguments: str) -> str:
-        ours = printed(our_kafka, tool, *arguments)
-        assert ours == read_until_equal(ours, lambda: printed(real_kafka, tool, *arguments))
-        return "\n".join(ours)
+        output = shown(ours, tool, *arguments)
+        assert output == read_until_equal(output, lambda: shown(apaches, tool, *arguments))
+        return "\n".join(output)
 
+    return changed, read
+
+
+def test_kafka_tools_print_the_same_for_both_brokers(our_kafka: Kafka, real_kafka: Kafka) -> None:
+    changed, read = _comparing(our_kafka, real_kafka)
     topic, on_topic = ("--topic", NAME), ("--entity-type", "topics", "--entity-name", NAME)
     assert "WARNING: Due to limitations in metric names" in changed(
         "TopicCommand", "--create", *topic, "--partitions", "2", "--config", "retention.ms=1000"
@@ -80,18 +92,10 @@ def test_kafka_tools_of_administrators_print_the_same_for_both_brokers(
 
     def shown(kafka: Kafka, tool: str, *arguments: str) -> list[str]:
         lines = [line.partition("Epoch: ")[0] for line in printed(kafka, tool, *arguments)]
-        return [line for line in lines if "share.version" not in line and "streams.version" not in line]
+        others = ("share.version",) if kafka is our_kafka else ("share.version", "streams.version")
+        return [line for line in lines if not any(name in line for name in others)]
 
-    def changed(tool: str, *arguments: str) -> str:
-        ours, apaches = (shown(kafka, tool, *arguments) for kafka in (our_kafka, real_kafka))
-        assert ours == apaches
-        return "\n".join(ours)
-
-    def read(tool: str, *arguments: str) -> str:
-        ours = shown(our_kafka, tool, *arguments)
-        assert ours == read_until_equal(ours, lambda: shown(real_kafka, tool, *arguments))
-        return "\n".join(ours)
-
+    changed, read = _comparing(our_kafka, real_kafka, shown)
     assert "FinalizedVersionLevel: 4.3-IV0" in read("FeatureCommand", "describe")
     upgrade = ("upgrade", "--feature", "transaction.version=2")
     assert "transaction.version was upgraded to 2." in changed("FeatureCommand", *upgrade)
