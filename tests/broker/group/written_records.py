@@ -8,7 +8,6 @@ that of Kafka's metadata log; a broker alone has none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
@@ -49,7 +48,7 @@ def batches_of(client: Connection, group: str, partitions: int) -> Iterator[memo
 
 def records_of(group: str, batches: Iterable[memoryview], normalized: Callable[[Any], Any]) -> list[Any]:
     """Return the records of a group, each as the name of its key's class, its key and its value."""
-    records = [record for batch in batches for record in _decoded(batch) if _group_of(record[0]) == group]
+    records = [record for batch in batches for record in _decoded(batch, group) if _group_of(record[0]) == group]
     hashes: dict[int, str] = {0: "none"}
     rows = []
     for kind, run in groupby(records, lambda record: None if record[1] is None else type(record[0])):
@@ -58,14 +57,19 @@ def records_of(group: str, batches: Iterable[memoryview], normalized: Callable[[
     return rows
 
 
-def _decoded(batch: memoryview) -> Iterator[tuple[Any, Any]]:
+def _decoded(batch: memoryview, group: str) -> Iterator[tuple[Any, Any]]:
     for _, key, value in read_pairs(batch):
-        with suppress(ProtocolError):  # other tests write records that are none of a group into a shared partition
-            record = decode_group_record(key or b"", value)
-            if record is not None:
-                yield record
-            elif isinstance(old := decode_key(key or b""), GroupMetadataKey):
-                yield old, None if value is None else decode_group_value(value)
+        assert key is not None
+        try:
+            record = decode_group_record(key, value)
+            old = decode_key(key) if record is None else None
+            if isinstance(old, GroupMetadataKey):
+                record = old, None if value is None else decode_group_value(value)
+        except ProtocolError:  # another test wrote it into the shared partition
+            assert group.encode() not in bytes(key), "a record of the group is malformed"
+            continue
+        if record is not None:
+            yield record
 
 
 def _group_of(key: Any) -> str:
