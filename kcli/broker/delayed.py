@@ -29,7 +29,7 @@ class FetchTarget(NamedTuple):
 
 
 class ProduceOutcome(NamedTuple):
-    """The result of one partition's batch. Offsets are inclusive, and -1 if the batch was refused."""
+    """The result of one partition's batch. Offsets are inclusive, and -1 if the batch was not appended."""
 
     error: ErrorCode = ErrorCode.NONE
     base_offset: int = -1
@@ -132,7 +132,8 @@ class DelayedProduce(DelayedOperation):
     """A Produce with acks=all, answered when all in-sync replicas have every batch, or at its deadline.
 
     Partitions that are not replicated by the deadline get REQUEST_TIMED_OUT; replicated ones of which too few replicas
-    are in sync by then get NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+    are in sync by then get NOT_ENOUGH_REPLICAS_AFTER_APPEND. An error keeps the offset of the appended batch, by which
+    a producer knows that the batch may be stored.
     """
 
     def __init__(
@@ -169,14 +170,14 @@ class DelayedProduce(DelayedOperation):
         return True
 
     def _fail(self, tp: TopicPartition, code: ErrorCode) -> None:
-        self._outcomes[tp] = ProduceOutcome(code)
+        self._outcomes[tp] = self._outcomes[tp]._replace(error=code)
 
 
 class DelayedDeleteRecords(DelayedOperation):
     """A DeleteRecords that is answered when all live replicas start at the requested offsets, or at its deadline.
 
     The outcome is an error and the low watermark (-1 with an error) of each partition. Partitions that are not done by
-    the deadline get REQUEST_TIMED_OUT.
+    the deadline get REQUEST_TIMED_OUT and the low watermark from before the wait.
     """
 
     def __init__(
@@ -193,6 +194,7 @@ class DelayedDeleteRecords(DelayedOperation):
         self._find_partition = find_partition
         self._outcomes = outcomes
         self._waiting = offsets
+        self._first_low_watermarks: dict[TopicPartition, int] = {}
 
     def try_complete(self) -> bool:
         self._waiting = {tp: offset for tp, offset in self._waiting.items() if not self._is_decided(tp, offset)}
@@ -200,7 +202,7 @@ class DelayedDeleteRecords(DelayedOperation):
 
     def on_expire(self) -> None:
         for tp in self._waiting:
-            self._outcomes[tp] = ErrorCode.REQUEST_TIMED_OUT, -1
+            self._outcomes[tp] = ErrorCode.REQUEST_TIMED_OUT, self._first_low_watermarks[tp]
 
     def on_complete(self) -> None:
         self.outcome.complete(self._outcomes)
@@ -213,6 +215,7 @@ class DelayedDeleteRecords(DelayedOperation):
             self._outcomes[tp] = error.code, -1
             return True
         low_watermark = partition.low_watermark
+        self._first_low_watermarks.setdefault(tp, low_watermark)
         if low_watermark < offset:
             return False
         self._outcomes[tp] = ErrorCode.NONE, low_watermark

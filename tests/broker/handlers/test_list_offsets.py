@@ -14,7 +14,13 @@ from kcli.broker.handlers.list_offsets import (
     LATEST_TIERED,
     MAX_TIMESTAMP,
 )
-from kcli.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kcli.broker.replication.isr import Follower
+from kcli.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcli.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -22,7 +28,7 @@ from kcli.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from kcli.structs import TopicPartition
-from tests.broker.rig import Rig, batch
+from tests.broker.rig import Answer, Rig, batch
 
 T0 = 1_500_000_000_000
 
@@ -50,13 +56,20 @@ def list_offsets(rig: Rig, timestamp: int, version: int = 11, *, index: int = 0,
     return one.error_code, one.offset, one.timestamp, one.leader_epoch
 
 
+def deletion(offset: int, topic: str = "t", index: int = 0) -> DeleteRecordsRequest:
+    partition = DeleteRecordsPartition(partition_index=index, offset=offset)
+    return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=1000)
+
+
+def result(response: DeleteRecordsResponse) -> tuple[int, int]:
+    """Return error and low watermark of the only partition."""
+    [one] = response.topics[0].partitions
+    return one.error_code, one.low_watermark
+
+
 def delete_records(rig: Rig, offset: int, topic: str = "t", index: int = 0) -> tuple[int, int]:
     """Return error and low watermark."""
-    partition = DeleteRecordsPartition(partition_index=index, offset=offset)
-    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=1000)
-    [topic_answer] = rig.ask(request, 2).topics
-    [one] = topic_answer.partitions
-    return one.error_code, one.low_watermark
+    return result(rig.ask(deletion(offset, topic, index), 2))
 
 
 class TestListOffsets:
@@ -190,3 +203,41 @@ class TestLeaderEpochs:
         rig.restart()
         assert rig.partition("t").leader_epoch == 2
         assert [self.ask(rig, epoch)[1:] for epoch in (0, 1, 2)] == [(0, 6), (1, 7), (2, 7)]
+
+
+class TestDeleteRecordsOfReplicas:
+    """The answer waits until a follower, whose log start the tests set, has deleted the records, too."""
+
+    @pytest.fixture
+    def follower(self, rig: Rig) -> Follower:
+        follower = rig.follower("t", end=6).followers[2]
+        follower.log_start = 1
+        return follower
+
+    @pytest.fixture
+    def waiting(self, rig: Rig, follower: Follower) -> Answer:
+        answer = rig.send(deletion(4), 2)
+        assert not answer.is_there
+        return answer
+
+    def test_the_answer_is_the_low_watermark_when_the_follower_has_deleted_them(
+        self, rig: Rig, follower: Follower, waiting: Answer
+    ) -> None:
+        for start in (3, 5):
+            assert not waiting.is_there
+            follower.log_start = start
+            rig.replica_manager.deletes.check_and_complete(rig.partition("t").tp)
+        assert result(waiting.value) == (0, 4)
+
+    def test_the_deadline_is_request_timed_out_with_the_first_low_watermark(
+        self, rig: Rig, follower: Follower, waiting: Answer
+    ) -> None:
+        follower.log_start = 3
+        rig.replica_manager.deletes.check_and_complete(rig.partition("t").tp)
+        rig.wait(1000)
+        assert result(waiting.value) == (7, 1)
+
+    def test_a_lost_leadership_ends_the_wait(self, rig: Rig, waiting: Answer) -> None:
+        rig.partition("t").is_leader = False
+        rig.replica_manager.deletes.check_and_complete(rig.partition("t").tp)
+        assert result(waiting.value) == (6, -1)

@@ -263,7 +263,7 @@ class TestReplicas:
         rig.wait(1999)
         assert not waiting.is_there
         rig.wait(1)
-        assert self.outcome(waiting) == (7, -1)
+        assert self.outcome(waiting) == (7, 0)
         assert rig.partition("t").log.log_end_offset == 3
 
     def test_acks_one_does_not_wait(self, rig: Rig) -> None:
@@ -272,12 +272,12 @@ class TestReplicas:
 
     def test_partition_deletion_ends_the_wait(self, rig: Rig, waiting: Answer) -> None:
         rig.replica_manager.delete_partition(rig.partition("t").tp)
-        assert self.outcome(waiting) == (3, -1)
+        assert self.outcome(waiting) == (3, 0)
 
     def test_a_lost_leadership_ends_the_wait(self, rig: Rig, waiting: Answer) -> None:
         rig.partition("t").is_leader = False
         rig.replica_manager.produces.check_and_complete(rig.partition("t").tp)
-        assert self.outcome(waiting) == (6, -1)
+        assert self.outcome(waiting) == (6, 0)
         assert produce(rig, GOOD).error_code == 6
 
     def test_one_slow_partition_does_not_fail_the_others(self, rig: Rig) -> None:
@@ -287,4 +287,4 @@ class TestReplicas:
         answer = rig.send(both, 9)
         rig.wait(100)
         rows = answer.value.responses[0].partition_responses
-        assert [(one.error_code, one.base_offset) for one in rows] == [(0, 0), (7, -1)]
+        assert [(one.error_code, one.base_offset) for one in rows] == [(0, 0), (7, 0)]

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +19,10 @@ import pytest
 
 from kcli.broker.coordinator_log import key_hash
 from kcli.errors import KcliError
+from kcli.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.broker.rig import batch
+from tests.broker.wire import Wire
 from tests.interop.cluster.nodes import KINDS, MixedCluster
 from tests.interop.cluster.readers import GroupReader, check_readers, coordinator_of, group_of
 from tests.interop.cluster.replicas import await_equal_replicas, check_replicas
@@ -77,6 +84,50 @@ def scene(
 def test_every_broker_leads_and_follows(scene: Scene) -> None:
     assert scene.cluster.leaders(scene.topic) == PREFERRED
     scene.check()
+
+
+def test_requests_that_replicas_do_not_confirm_in_time_are_answered_with_offsets(scene: Scene) -> None:
+    """REQUEST_TIMED_OUT (7), by leaders of both kinds.
+
+    Produce has the offset of the batch that was appended, DeleteRecords the low watermark from before the wait.
+    """
+    cluster = scene.cluster
+    topic = cluster.create_placed_topic("unconfirmed", PLACEMENT)
+    for number, leader in PREFERRED.items():
+        others = {*cluster.nodes} - {leader}
+        with Wire(cluster.nodes[leader].bootstrap_servers) as wire:
+            early = partial(_write, wire, topic, number, timeout_ms=20_000)
+            cluster.until(lambda early=early: early() == (0, 0, 0), f"{leader} leads {topic}-{number}")
+            with _frozen(cluster, others):
+                assert _write(wire, topic, number, timeout_ms=200) == (7, 1, 0)
+            await_equal_replicas(cluster, topic)
+            parts = [DeleteRecordsPartition(partition_index=number, offset=1)]
+            delete = DeleteRecordsRequest(timeout_ms=200, topics=[DeleteRecordsTopic(name=topic, partitions=parts)])
+            with _frozen(cluster, others):
+                [row] = wire.ask(delete, 2).topics[0].partitions
+            assert (row.error_code, row.low_watermark) == (7, 0)
+
+
+def _write(wire: Wire, topic: str, number: int, *, timeout_ms: int) -> tuple[int, int, int]:
+    """Write a record with acks=all; return error, offset and log start."""
+    data = [PartitionProduceData(index=number, records=batch("value"))]
+    of_topic = [TopicProduceData(name=topic, partition_data=data)]
+    answer = wire.ask(ProduceRequest(acks=-1, timeout_ms=timeout_ms, topic_data=of_topic), 9)
+    [row] = answer.responses[0].partition_responses
+    return row.error_code, row.base_offset, row.log_start_offset
+
+
+@contextmanager
+def _frozen(cluster: MixedCluster, numbers: Collection[int]) -> Iterator[None]:
+    """Suspend these brokers, for less than their sessions."""
+    pids = [pid for number in numbers if (pid := cluster.nodes[number].pid) is not None]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
 
 def test_every_broker_coordinates_a_group(scene: Scene) -> None:
