@@ -35,7 +35,8 @@ def records_of(data: bytes) -> dict[int, bytes]:
 def check_replicas(cluster: MixedCluster, topic: str, writers: Sequence[Writer], *, dump: bool = True) -> None:
     """Check all replicas while nothing is written: equal bytes, valid to Apache's tool, each acknowledged record once.
 
-    The high watermark of each replica is the end of its log. Without `dump`, Apache's tool is not run.
+    No producer has begun a new epoch: it does that when a broker does not know its last sequence number. The high
+    watermark of each replica is the end of its log. Without `dump`, Apache's tool is not run.
     """
     for writer in writers:
         writer.pause()
@@ -83,6 +84,10 @@ def _check_account(content: bytes, acked: list[Acked]) -> None:
     assert not doubled, (
         f"{len(doubled)} records are doubled, the first is {doubled[0]!r}: {_found(content, doubled[0])}"
     )
+    later = [
+        f"producer {one.producer_id} at {one.base_offset}" for one in whole_batches(content) if one.producer_epoch > 0
+    ]
+    assert not later, f"{len(later)} batches have a new producer epoch, the first is of {later[0]}"
 
 
 def _found(content: bytes, value: bytes) -> list[str]:
