@@ -161,7 +161,8 @@ class Lookup:
 
         starts = self._offsets(dict.fromkeys(partitions, EARLIEST), deadline_ms)
         ends = self._offsets(dict.fromkeys(starts, LATEST), deadline_ms)
-        return {tp: LogEnds(starts[tp], end) for tp, end in ends.items()}
+        # Apache's last stable offset is before the log start if the log starts within a batch of an open transaction.
+        return {tp: LogEnds(starts[tp], max(starts[tp], end)) for tp, end in ends.items()}
 
     def _offsets(
         self, timestamps: Mapping[TopicPartition, int], deadline_ms: float, isolation: int | None = None

@@ -204,3 +204,19 @@ def test_a_look_up_is_tried_num_retries_times() -> None:
     with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
         lookup.partitions()
     assert lookup.tried == 4
+
+
+def test_nothing_is_readable_if_the_log_starts_within_an_open_transaction(any_kafka: Kafka) -> None:
+    """Apache's last stable offset is then the start of the batch, before the start of the log."""
+    from confluent_kafka import TopicPartition as Position
+
+    topic = any_kafka.new_topic(1, prefix="facts-tx")
+    tp = TopicPartition(topic, 0)
+    write(any_kafka, topic, 2)
+    producer = write(any_kafka, topic, 5, transactional_id=any_kafka.new_name("facts-tx"), linger_ms=500)
+    administer(any_kafka, lambda admin: admin.delete_records([Position(topic, 0, 4)]))
+    options = read(any_kafka, subscribe=topic, kafka_isolation_level="read_committed")
+    with Lookup(options) as lookup:
+        assert lookup.ends([tp]) == {tp: LogEnds(4, 4)}
+        assert plan_batch(options, lookup).ranges == []
+    producer.abort_transaction(30)
