@@ -1,7 +1,8 @@
 """Random histories of transactions, read by four clients: `python -m tests.bench.transaction_histories`.
 
-Arguments: histories, 100 by default, and `kcli` or `apache`. It prints a line for each group of histories; a reader
-that differs from the truth raises AssertionError: see `tests.interop.transactions.histories`.
+Arguments: histories, 100 by default; `kcli` or `apache`; and the kills of the broker in 20 histories, 4 by default. It
+prints a line for each group of 20; a reader that differs from the truth raises AssertionError: see
+`tests.interop.transactions.histories`. Kafka 4.3.1 does not pass with kills: see README.md beside this file.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from tests.interop.transactions import readers
 from tests.interop.transactions.histories import Histories
 from tests.real_kafka import KafkaNode, OwnBroker, fetch_jars
 
-_TOGETHER, _STEPS, _KILLS = 20, 60, 4
+_TOGETHER, _STEPS = 20, 60
 
 
-def main(count: int, name: str) -> None:
+def main(count: int, name: str, kills: int) -> None:
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "spark.log").open("w+b") as noise:
         broker: OwnBroker
         if name == "kcli":
@@ -39,7 +40,7 @@ def main(count: int, name: str) -> None:
             for seed in range(-(-count // _TOGETHER)):
                 began = time.monotonic()
                 histories = Histories(broker, min(_TOGETHER, count - seed * _TOGETHER), seed=seed)
-                histories.tell(_STEPS, kills=_KILLS)
+                histories.tell(_STEPS, kills=kills)
                 account = histories.check(clients, readers.by_kcli)
                 print(f"{name}: {account} in {time.monotonic() - began:.0f} s", flush=True)
         finally:
@@ -48,4 +49,5 @@ def main(count: int, name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100, sys.argv[2] if len(sys.argv) > 2 else "kcli")
+    given = [*sys.argv[1:], *("100", "kcli", "4")[len(sys.argv) - 1 :]]
+    main(int(given[0]), given[1], int(given[2]))
