@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kcli.broker.log.producer_checks import TransactionMarker
+from kcli.broker.log.producer_checks import NO_EPOCH, TransactionMarker
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
@@ -21,6 +21,7 @@ from kcli.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kcli.protocol.records.builder import NO_PRODUCER
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def handle(
 ) -> WriteTxnMarkersResponse | Pending[WriteTxnMarkersResponse]:
     """Return the outcome of each partition by producer."""
     allows = broker.authorizer.allows_cluster
+    has_replica = broker.replica_manager.partition
     markers = [
         (
             TransactionMarker(
@@ -48,11 +50,14 @@ def handle(
         for row in request.markers
     ]
     errors: dict[int, _Errors] = {}
+    refusal = ErrorCode.NONE
     if not (allows(context, AclOperation.ALTER) or allows(context, AclOperation.CLUSTER_ACTION)):
+        refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    elif any(_is_without_producer(marker) and any(map(has_replica, partitions)) for marker, partitions in markers):
+        refusal = ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka answers the whole request
+    if refusal:
         for marker, partitions in markers:
-            errors.setdefault(marker.producer_id, {}).update(
-                dict.fromkeys(partitions, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-            )
+            errors.setdefault(marker.producer_id, {}).update(dict.fromkeys(partitions, refusal))
         return _response(errors)
     response: Pending[WriteTxnMarkersResponse] = Pending()
     remaining = len(markers)
@@ -68,6 +73,11 @@ def handle(
         outcome = broker.marker_writer.write(marker, partitions)
         outcome.on_done(partial(on_done, marker.producer_id))
     return response if markers else WriteTxnMarkersResponse()
+
+
+def _is_without_producer(marker: TransactionMarker) -> bool:
+    """Return whether a batch with the marker would be one without a producer, which cannot end a transaction."""
+    return marker.producer_id == NO_PRODUCER or marker.producer_epoch == NO_EPOCH
 
 
 def _response(errors: dict[int, _Errors]) -> WriteTxnMarkersResponse:

@@ -188,7 +188,7 @@ def check_marker(marker: TransactionMarker, state: ProducerState | None) -> None
     epoch at any time, because no newer one can end that transaction.
     """
     if state is None:
-        return
+        state = ProducerState()
     epoch = marker.producer_epoch
     if marker.transaction_version >= _EPOCH_PER_TRANSACTION and epoch == state.epoch:
         is_valid = state.transaction_offset < 0 or epoch == _MAX_EPOCH

@@ -386,6 +386,17 @@ def markers_of_unknown_producers_and_partitions(on: Teller) -> None:
 
 
 @story
+def markers_of_no_producer(on: Teller) -> None:
+    """A marker without a producer id or epoch must not be written: it would end nothing, and no reader expects it."""
+    for producer in ((-1, 0), (4_714_000, -1), (-1, -1)):
+        on.mark(producer, commit=True)
+        on.mark(producer, commit=True, partition=9)
+    on.mark((4_714_000, -3), commit=True)
+    on.mark((4_714_000, 0), commit=True, coordinator_epoch=-2)
+    on.look()
+
+
+@story
 def records_deleted_within_transactions(on: Teller) -> None:
     x, y = on.init("x"), on.init("y")
     on.produce(x, 0, count=3)
