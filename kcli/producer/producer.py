@@ -350,6 +350,14 @@ class Producer:
         self.flush(deadline_ms)
         transactions.end(deadline_ms)
 
+    @property
+    def awaits_transaction_end(self) -> bool:
+        """Whether a transaction with records or offsets has no confirmed end, also after `close`.
+
+        Its coordinator aborts it after transaction.timeout.ms; until then readers with read_committed stop before it.
+        """
+        return self._transactions is not None and self._transactions.awaits_end
+
     def _required(self, call: str) -> Transactions:
         if self._transactions is None:
             raise ConfigError(f"{call} requires transactional.id")

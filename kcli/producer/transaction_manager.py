@@ -82,6 +82,15 @@ class Transactions:
         """A commit was requested, and its outcome is not known."""
         return self._state == states.COMMITTING and self._lost_end is not None
 
+    @property
+    def awaits_end(self) -> bool:
+        """Records or offsets were sent, and no coordinator has confirmed the end of their transaction.
+
+        A producer that was fenced awaits none: the transaction has been aborted in favour of the other one.
+        """
+        was_fenced = self._state == states.FATAL and self._cause is not None and _is_fenced(self._cause)
+        return bool(self._partitions or self._groups) and not was_fenced
+
     def produce_versions(self, lowest: int | None, highest: int | None) -> _Range:
         """Narrow a range of versions of Produce to those in which the broker adds the partition, or does not."""
         last = _LAST_EXPLICIT["Produce"]

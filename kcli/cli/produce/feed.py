@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from kcli.errors import (
     AuthenticationError,
     BrokerError,
-    DisconnectedError,
     KcliError,
     OutcomeUnknown,
-    TimeoutExpired,
     TransactionFailed,
 )
 
@@ -119,11 +117,7 @@ def feed_transaction(producer: Producer, tally: WriteTally, feed: Callable[[], N
             raise
         if not tally.failed:
             raise error.__cause__ or error from None
-    try:
-        producer.abort_transaction()
-    except (DisconnectedError, OutcomeUnknown, TimeoutExpired):
-        tally.is_abort_confirmed = False
-        raise
+    producer.abort_transaction()
 
 
 def open_inputs(paths: Iterable[str], stdin: BinaryIO) -> Iterator[BinaryIO]:
@@ -245,7 +239,7 @@ class WriteTally:
         #: The outcome of records without a failure: SENT with acks=0, because no broker confirms them.
         self.sent_outcome = SENT if acks_0 else STORED
         self.in_transaction = False
-        #: False if the coordinator did not answer: it aborts the transaction itself, after its timeout.
+        #: False if the coordinator did not confirm the end: it aborts the transaction itself, after its timeout.
         self.is_abort_confirmed = True
         self._failures: dict[tuple[str, str], Failure] = {}
 

@@ -201,6 +201,8 @@ def _write_transaction(producer: Producer, tally: WriteTally, write: Callable[[]
         except BaseException:
             producer.close(flush=False)
             raise
+        finally:
+            tally.is_abort_confirmed = not producer.awaits_transaction_end
 
 
 def _progress(env: Environment, files: list[str], tally: WriteTally) -> Progress:

@@ -6,16 +6,14 @@ import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from unittest.mock import create_autospec
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.cli.produce.feed import CHUNK_BYTES, ParsingEnded, Splitter, WriteTally, feed, feed_transaction
+from kcli.cli.produce.feed import CHUNK_BYTES, ParsingEnded, Splitter, WriteTally, feed
 from kcli.errors import AuthenticationError, BrokerError, KcliError, TimeoutExpired
 from kcli.producer.batches import Outcome
-from kcli.producer.producer import Producer
 from kcli.protocol.records.record import NewRecords
 from kcli.structs import TopicPartition
 from tests.client.sasl_gate import ALICE, SaslGate
@@ -176,14 +174,3 @@ def test_a_pipe_is_enlarged_to_a_chunk() -> None:
         )
         assert fcntl.fcntl(reader, fcntl.F_GETPIPE_SZ) >= CHUNK_BYTES
     assert cluster.values() == [b"a"]
-
-
-def test_an_abort_without_an_answer_is_not_reported_as_done() -> None:
-    tally = WriteTally()
-    producer = create_autospec(Producer, instance=True)
-    producer.abort_transaction.side_effect = TimeoutExpired("no answer")
-    with pytest.raises(TimeoutExpired):
-        feed_transaction(producer, tally, lambda: tally.fail(TimeoutExpired("not acknowledged")))
-    assert tally.failure_lines()[1] == (
-        "the transaction will be aborted after transaction.timeout.ms: none of the 0 records read is stored"
-    )

@@ -105,6 +105,20 @@ def test_a_producer_that_takes_over_the_id_ends_it(broker: EmbeddedBroker) -> No
     assert stored(broker) == []
 
 
+@pytest.mark.parametrize("code", [16, 48, 53])  # tried again until the timeout; fatal; a denial
+@pytest.mark.parametrize("lines", [b"1\n2\n", b"1\n" + b"x" * (2 << 20) + b"\n"], ids=["commit", "abort"])
+def test_an_end_that_the_coordinator_refuses_is_not_reported_as_done(
+    broker: EmbeddedBroker, code: int, lines: bytes
+) -> None:
+    broker.intercept("EndTxn", lambda _request, _context: EndTxnResponse(error_code=code))
+    run = produce(broker, "--timeout", "1", "-X", "linger.ms=0", stdin=lines)
+    with Admin(broker.address) as admin:
+        assert admin.describe_transactions("import").values["import"].state == "Ongoing"
+    assert run.status in (1, 4, 5)
+    state = "will be aborted after transaction.timeout.ms"
+    assert f"the transaction {state}: none of the 2 records read is stored" in run.err
+
+
 def test_the_broker_limits_the_timeout(broker: EmbeddedBroker) -> None:
     run = produce(broker, "-X", "transaction.timeout.ms=999999999", stdin=b"1\n")
     assert run.status == 1
