@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 #: Ids are reserved on the disk in blocks of this size, as by Kafka's controller; a restart skips the rest of a block.
 BLOCK_SIZE = 1000
 FILE_NAME = "producer-ids.json"
+# No broker has assigned so many. A client may write any id, and one near the last int64 would leave none to assign.
+_NEVER_ASSIGNED = 1 << 62
 
 
 def highest_in(logs: Iterable[Log]) -> int:
-    """Return the highest producer id in the state of these logs, -1 if there is none."""
-    return max((id for log in logs for id in log.producers.producers), default=-1)
+    """Return the highest producer id in these logs that a broker may have assigned, -1 if there is none."""
+    return max((id for log in logs for id in log.producers.producers if id < _NEVER_ASSIGNED), default=-1)
 
 
 class ProducerIds:

@@ -45,6 +45,14 @@ def test_ids_in_copied_logs_are_not_assigned(rig: Rig) -> None:
     assert ProducerIds(rig.data_dir, rig.files, highest_seen=highest).next() == 4712
 
 
+def test_an_invented_id_at_the_end_of_the_range_uses_up_no_ids(rig: Rig) -> None:
+    rig.topic("t")
+    for invented in ((1 << 63) - 1, 1 << 62):
+        records = batch("a", producer_id=invented, producer_epoch=0, base_sequence=0)
+        rig.replica_manager.append_internal(TopicPartition("t", 0), records, rig.clock.wall_ms())
+    assert rig.log_manager.highest_producer_id == -1
+
+
 def test_damaged_file_raises_instead_of_restarting_at_zero(rig: Rig) -> None:
     for content in (
         b"",
