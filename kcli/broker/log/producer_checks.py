@@ -130,8 +130,9 @@ def find_duplicate(info: BatchInfo, state: ProducerState) -> Duplicate | None:
 
 def check_epoch(producer_id: int, epoch: int, state: ProducerState | None) -> None:
     """Refuse with INVALID_PRODUCER_EPOCH a batch of a producer that a newer instance has replaced."""
-    if state is not None and epoch < state.epoch:
-        reason = f"the producer's epoch {epoch} is older than {state.epoch}"
+    known = NO_EPOCH if state is None else state.epoch
+    if epoch < known:
+        reason = f"the producer's epoch {epoch} is older than {known}"
         raise BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, reason, producer_id=producer_id)
 
 

@@ -86,8 +86,6 @@ class ProducerStateManager:
         pending = self._verifications.get(info.producer_id) if self._verifications else None
         if info.is_transactional:
             check_transaction(info, state, pending, given)
-        if state is None and pending is None:
-            return None
         check_epoch(info.producer_id, info.producer_epoch, state)
         if from_client:
             check_sequence(info, state, pending)

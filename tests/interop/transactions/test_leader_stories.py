@@ -328,6 +328,15 @@ def two_producers_in_a_request(on: Teller) -> None:
 
 
 @story
+def epochs_that_no_producer_has(on: Teller) -> None:
+    for epoch in (-3, -2, -1):
+        on.produce((4_715_000, epoch), transactional=False, name=None)
+    on.produce((4_715_000, 32767), transactional=False, name=None)
+    on.produce((4_715_000, 32766), transactional=False, name=None)
+    on.look()
+
+
+@story
 def idempotent_producer_beside_a_transaction(on: Teller) -> None:
     x, plain = on.init(), on.init(None)
     on.produce(x, 0)
