@@ -69,8 +69,9 @@ class PartitionRead(NamedTuple):
     """The result of reading a partition. With an error, the offsets are -1.
 
     `start` is the position of the fetch offset in the log. `aborted` are the aborted transactions in the records, for a
-    read_committed consumer. If the reader's log diverges from this one, `diverging` is
-    the (epoch, end offset) up to which they agree (KIP-595). `preferred_replica` is the broker to read from instead.
+    read_committed consumer; None if the log was not read, or its first batch is too large. If the reader's log diverges
+    from this one, `diverging` is the (epoch, end offset) up to which they agree (KIP-595). `preferred_replica` is the
+    broker to read from instead.
     """
 
     error: ErrorCode = ErrorCode.NONE
@@ -80,7 +81,7 @@ class PartitionRead(NamedTuple):
     records: FileSlice | None = None
     start: LogOffsetMetadata | None = None
     diverging: tuple[int, int] | None = None
-    aborted: Sequence[AbortedTransaction] = ()
+    aborted: Sequence[AbortedTransaction] | None = None
     preferred_replica: int = -1
 
     @property
@@ -367,10 +368,11 @@ class Partition:
         if diverging is not None:
             return PartitionRead(ErrorCode.NONE, *offsets, diverging=diverging)
         # If the first batch exceeds the remaining bytes, return nothing, because a part of a batch is useless.
-        records = data.records if min_one_message or not data.first_batch_only else None
-        aborted: Sequence[AbortedTransaction] = ()
-        if read_committed and records is not None:
-            aborted = log.aborted_transactions(data.start, len(records))
+        if data.first_batch_only and not min_one_message:
+            return PartitionRead(ErrorCode.NONE, *offsets, start=data.start)
+        records, aborted = data.records, None
+        if read_committed:
+            aborted = [] if records is None else log.aborted_transactions(data.start, len(records))
         return PartitionRead(ErrorCode.NONE, *offsets, records, data.start, None, aborted)
 
     def bytes_to_read(self, requested: PartitionFetch, start: LogOffsetMetadata, params: FetchParams) -> int | None:

@@ -217,7 +217,7 @@ def _response(
         if key != last_key:
             topics.append(FetchableTopicResponse(topic=requested.topic, topic_id=requested.topic_id))
             last_key = key
-        data = _error_row(requested, read) if read.error else _row(requested, read, request.isolation_level)
+        data = _error_row(requested, read) if read.error else _row(requested, read)
         if read.error in _STALE_LEADER and context.api_version >= _LEADERS_SINCE_VERSION:
             name = requested.topic or broker.replica_manager.topic_name(requested.topic_id) or ""
             stale.append((TopicPartition(name, requested.partition), data))
@@ -241,7 +241,7 @@ def _throttle_ms(broker: Broker, context: RequestContext, reads: Sequence[Partit
     return wait_ms
 
 
-def _row(requested: PartitionFetch, read: PartitionRead, isolation_level: int) -> PartitionData:
+def _row(requested: PartitionFetch, read: PartitionRead) -> PartitionData:
     data = PartitionData.__new__(PartitionData)
     data.__dict__ = {
         **_EMPTY_ROW,
@@ -249,7 +249,7 @@ def _row(requested: PartitionFetch, read: PartitionRead, isolation_level: int) -
         "high_watermark": read.high_watermark,
         "last_stable_offset": read.last_stable_offset,
         "log_start_offset": read.log_start_offset,
-        "aborted_transactions": _aborted(read) if isolation_level == _READ_COMMITTED else None,
+        "aborted_transactions": _aborted(read),
         "records": _NO_RECORDS if read.records is None else read.records,
     }
     if read.preferred_replica >= 0:
@@ -260,7 +260,9 @@ def _row(requested: PartitionFetch, read: PartitionRead, isolation_level: int) -
     return data
 
 
-def _aborted(read: PartitionRead) -> list[AbortedTransaction]:
+def _aborted(read: PartitionRead) -> list[AbortedTransaction] | None:
+    if read.aborted is None:
+        return None
     return [AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in read.aborted]
 
 

@@ -157,6 +157,15 @@ class TestReading:
         row = fetch(rig, ("t", 0, 0), isolation_level=1)
         assert (row.aborted_transactions, batches(row)) == ([], [0])
 
+    def test_aborted_transactions_are_null_if_the_first_batch_exceeds_the_remaining_bytes(self, rig: Rig) -> None:
+        write(rig)
+        write(rig, index=1)
+        small = {"partition_max_bytes": 1}
+        request = fetch_request(("t", 0, 0, small), ("t", 1, 0, small), isolation_level=1)
+        first, second = rows(rig.ask(request, 12))
+        assert (first.aborted_transactions, batches(first)) == ([], [0])
+        assert (second.aborted_transactions, batches(second)) == (None, [])  # as Kafka 4.3.1 answers
+
     def test_read_committed_lists_aborted_transactions_below_the_last_stable_offset(self, rig: Rig) -> None:
         story = Transactions(rig.partition("t").log)
         story.write(7, b"a")
