@@ -9,7 +9,7 @@ enum values their names (an unknown one its number), bytes are bytes. Well-known
 | Timestamp | datetime in UTC; `Timestamp` for nanoseconds or years outside 1 to 9999 |
 | Duration, FieldMask | text as in Protobuf's JSON: "1.5s", "a,b" |
 | wrappers (Int64Value, ...), Struct, Value, ListValue | the value |
-| Any | dict with "@type" and the fields, or "@type" and the bytes in "value" if the type is unknown |
+| Any | dict with "@type" and the fields; with "value" for a type of this table, and for the bytes of an unknown type |
 
 After the frame, a payload has the path of the message in its schema: a count and indexes as zigzag varints, where the
 path [0] is the single byte 0. Apicurio's serialisers write a message `Ref` with the name instead, after its length.
@@ -119,26 +119,29 @@ class MessageReader:
 
     def _convert(self, descriptor: Any) -> Convert:
         """Return the function that makes a value of a message."""
+        from google.protobuf.message_factory import GetMessageClass
+
         name = descriptor.full_name
         known = self._converts.get(name)
         if known is not None:
             return known
-        if name.startswith("google.protobuf."):
-            special = self._well_known(name.removeprefix("google.protobuf."))
-            if special is not None:
-                self._converts[name] = special
-                return special
+        special = self._well_known(name)
+        if special is not None:
+            self._converts[name] = special
+            return special
         fields: list[tuple[str, bool, Convert | None]] = []
+        of_class = GetMessageClass(descriptor)  # a field of the message may be called HasField
+        has_field, list_fields = of_class.HasField, of_class.ListFields
 
         def convert(message: Any) -> dict[str, Any]:
             value: dict[str, Any] = {}
             for field, has_presence, convert_field in fields:
-                if has_presence and not message.HasField(field):
+                if has_presence and not has_field(message, field):
                     continue
                 part = getattr(message, field)
                 value[field] = part if convert_field is None else convert_field(part)
             if is_extendable:
-                self._add_extensions(message, value)
+                self._add_extensions(list_fields(message), value)
             return value
 
         is_extendable = descriptor.is_extendable
@@ -168,13 +171,17 @@ class MessageReader:
         names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
         return lambda number: names.get(number, number)
 
-    def _add_extensions(self, message: Any, value: dict[str, Any]) -> None:
-        for field, part in message.ListFields():
+    def _add_extensions(self, parts: list[tuple[Any, Any]], value: dict[str, Any]) -> None:
+        for field, part in parts:
             if field.is_extension:
                 convert = self._field(field)
                 value[f"[{field.full_name}]"] = part if convert is None else convert(part)
 
-    def _well_known(self, name: str) -> Convert | None:
+    def _well_known(self, full_name: str) -> Convert | None:
+        """Return the function for a type with a form of its own in JSON; None for all others."""
+        _, found, name = full_name.partition("google.protobuf.")
+        if not found:
+            return None
         if name == "Timestamp":
             return _timestamp
         if name in ("Duration", "FieldMask"):
@@ -190,17 +197,22 @@ class MessageReader:
         return self._any if name == "Any" else None
 
     def _any(self, message: Any) -> dict[str, Any]:
+        if not message.type_url and not message.value:
+            return {}
         # The bytes of an Any are parsed here, so the depth that the parser allows does not limit Any within Any.
         self._any_depth += 1
         try:
             if self._any_depth > _MAX_ANY_DEPTH:
                 raise RecursionError
-            value = self._by_name(message.type_url.rpartition("/")[2])(message.value)
+            name = message.type_url.rpartition("/")[2]
+            value = self._by_name(name)(message.value)
         except ValueError:
             return {"@type": message.type_url, "value": message.value}
         finally:
             self._any_depth -= 1
-        return {"@type": message.type_url, **(value if isinstance(value, dict) else {"value": value})}
+        # The members of a type with its own form, such as Struct, may have any names, also "@type".
+        fields = value if self._well_known(name) is None else {"value": value}
+        return {"@type": message.type_url, **fields}
 
     def _by_name(self, name: str) -> Read:
         if name not in self._reads:

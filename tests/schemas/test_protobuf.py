@@ -274,3 +274,39 @@ def test_text_of_a_schema(tmp_path: Path):
     assert "an import has a name that is not valid: '../outside.proto'" in problem(registry, ORDER)
     decoder = make_decoder("protobuf", "value", registry=registry)
     assert decoder.decode("t", [b"\0\0\0\0\2\0\x08\5"]) == [{"a": 5}]
+
+
+def test_an_any_keeps_the_type_of_a_value_with_its_own_form_in_json(tmp_path: Path):
+    """As protobuf's json_format writes it: otherwise a member "@type" of a Struct, or an Any, replaces the type."""
+    from google.protobuf.any_pb2 import Any as AnyMessage
+    from google.protobuf.struct_pb2 import Struct
+
+    struct, inner, outer = Struct(), AnyMessage(), AnyMessage()
+    struct.update({"@type": "other", "a": 1})
+    inner.Pack(struct)
+    outer.Pack(inner)
+    url = "type.googleapis.com/google.protobuf."
+    of_struct = {"@type": f"{url}Struct", "value": {"@type": "other", "a": 1}}
+    any_of_any = {"@type": f"{url}Any", "value": of_struct}
+    decoder = make_decoder("protobuf", "value", schema_file=file_of(tmp_path), message="Order")
+    encoder = make_encoder("protobuf", "value", schema_file=file_of(tmp_path), message="Order")
+    for message, value in ((inner, of_struct), (outer, any_of_any), (AnyMessage(), {})):
+        data = message.SerializeToString()
+        payload = b"\x4a" + _varint(len(data)) + data
+        assert json_ready(only(decoder.decode("t", [payload])))["any"] == value
+        assert encoder.encode("t", {"any": value}) == payload
+
+
+def test_fields_with_the_names_of_methods():
+    from google.protobuf.message_factory import GetMessageClass
+
+    from kcli.schemas.protobuf import MessageReader
+    from kcli.schemas.protobuf_schema import Messages
+
+    file = shop()
+    for number, name in enumerate(("HasField", "ListFields", "class"), 1):
+        file.message_type[0].field.add(name=name, number=number, type=NUMBERS["string"], label=1)
+    file.message_type[0].field.add(name="own", number=9, type=NUMBERS["message"], label=1, type_name=".shop.Order.Item")
+    messages = Messages([file])
+    data = GetMessageClass(messages.by_name("Empty"))(HasField="a", **{"class": "c"}).SerializeToString()
+    assert MessageReader(messages).read_message("Empty")(data) == {"HasField": "a", "ListFields": "", "class": "c"}
