@@ -129,7 +129,7 @@ def json_ready(value: Any) -> Any:
     if kind is float:
         return value if math.isfinite(value) else _float_text(value)
     if isinstance(value, Mapping):
-        return {_member_name(name): json_ready(part) for name, part in value.items()}
+        return {member_name(name): json_ready(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [json_ready(part) for part in value]
     return _scalar(value)
@@ -154,7 +154,8 @@ def _scalar(value: Any) -> Any:
     return str(value)  # a UUID
 
 
-def _member_name(name: Any) -> str:
+def member_name(name: Any) -> str:
+    """Return the text that a key of a map is in JSON."""
     if isinstance(name, str):
         return name
     ready = json_ready(name)

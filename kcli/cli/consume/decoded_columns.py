@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kcli.protocol.records.columns import RecordColumns
-from kcli.schemas.json_values import json_text, json_texts
+from kcli.schemas.json_values import json_text, json_texts, member_name
 from kcli.schemas.serdes import DecodeError
 
 if TYPE_CHECKING:
@@ -113,12 +113,17 @@ def part_of(value: Any, path: Path) -> Any:
     """Return the part of a value at a path; None if it does not exist."""
     for step in path:
         if isinstance(value, dict):
-            value = value.get(step)
+            value = value[step] if step in value else _of_other_key(value, step)
         elif isinstance(value, list | tuple) and isinstance(step, int) and -len(value) <= step < len(value):
             value = value[step]
         else:
             return None
     return value
+
+
+def _of_other_key(value: dict[Any, Any], name: str | int) -> Any:
+    """Return the value of a key that is not a text, such as the numbers of Protobuf's maps, by its name in JSON."""
+    return next((part for key, part in value.items() if type(key) is not str and member_name(key) == name), None)
 
 
 def _plain(value: Any) -> bytes | None:

@@ -161,6 +161,9 @@ def test_a_missing_part_is_none() -> None:
     assert part_of({"a": [1]}, ("a", "b")) is None
     assert part_of("text", (0,)) is None
     assert part_of([[5]], (-1, 0)) == 5
+    assert part_of({7: "a", True: "b"}, ("7",)) == "a"  # keys of Protobuf's maps, named as JSON prints them
+    assert part_of({True: {-1: "b"}}, ("true", "-1")) == "b"
+    assert part_of({7: "a"}, (7,)) == "a"
 
 
 @pytest.mark.parametrize(
