@@ -90,28 +90,59 @@ class AvroWriter:
                 if name in value:
                     write_field(out, value[name], f"{path}.{name}", exact)
                 elif "default" in field:
-                    self._default(out, field, write_field, f"{path}.{name}")
+                    self._default(out, field["type"], inner, field["default"], f"{path}.{name}")
                 else:
                     raise EncodeError(f"{path}.{name}: the field is missing and has no default")
 
         return write
 
-    def _default(self, out: bytearray, field: Mapping[str, Any], write: Write, path: str) -> None:
-        """Write a field's default, which has bytes as text with a character for each byte."""
-        default, kind = field["default"], field["type"]
-        kind = kind[0] if isinstance(kind, list) and kind else kind
-        is_bytes = isinstance(default, str) and (
-            kind == "bytes" or (isinstance(kind, dict) and kind.get("type") in ("bytes", "fixed"))
-        )
-        if not is_bytes:
-            write(out, default, path, False)
-            return
-        data = default.encode("latin-1")
-        if isinstance(field["type"], list):
-            _long(out, 0)
-        if kind == "bytes" or (isinstance(kind, dict) and kind["type"] == "bytes"):
-            _long(out, len(data))
-        out += data
+    def _default(self, out: bytearray, schema: Any, namespace: str, value: Any, path: str) -> None:
+        """Write a default: bytes are text with a character for each byte, and a union has the first fitting branch."""
+        if isinstance(schema, str) and schema not in PRIMITIVES:
+            schema, namespace = self._tree.types[self._tree.resolve(schema, namespace)]
+        kind = schema.get("type") if isinstance(schema, dict) else schema
+        if isinstance(kind, list):
+            self._default_of_union(out, kind, namespace, value, path)
+        elif isinstance(kind, dict):
+            self._default(out, kind, namespace, value, path)
+        elif kind in ("bytes", "fixed") and isinstance(value, str):
+            data = _default_bytes(value, path)
+            if kind == "bytes":
+                _long(out, len(data))
+            elif len(data) != schema["size"]:
+                raise EncodeError(f"{path}: the default must be {schema['size']} bytes, not {len(data)}")
+            out += data
+        elif kind in ("record", "error") and isinstance(value, dict):
+            inner = full_name(schema, namespace)[1]
+            for field in schema["fields"]:
+                name = str(field["name"])
+                if name not in value and "default" not in field:
+                    raise EncodeError(f"{path}.{name}: the field is missing and has no default")
+                part = value[name] if name in value else field["default"]
+                self._default(out, field["type"], inner, part, f"{path}.{name}")
+        elif kind == "array" and isinstance(value, list):
+            _array(lambda out, part, path, _: self._default(out, schema["items"], namespace, part, path))(
+                out, value, path, False
+            )
+        elif kind == "map" and isinstance(value, dict):
+            _map(lambda out, part, path, _: self._default(out, schema["values"], namespace, part, path))(
+                out, value, path, False
+            )
+        else:
+            self._of(schema, namespace)(out, value, path, False)
+
+    def _default_of_union(self, out: bytearray, schema: list[Any], namespace: str, value: Any, path: str) -> None:
+        first = None
+        for index, branch in enumerate(schema):
+            start = len(out)
+            try:
+                _long(out, index)
+                self._default(out, branch, namespace, value, path)
+                return
+            except EncodeError as error:
+                del out[start:]
+                first = first or error
+        raise first or EncodeError(f"{path}: the union has no branch")
 
     def _union(self, schema: list[Any], namespace: str) -> Write:
         branches = [self._of(branch, namespace) for branch in schema]
@@ -160,6 +191,13 @@ def _branch_name(schema: Any, namespace: str) -> str:
 
 def _wrong(path: str, wanted: str, value: Any) -> NoReturn:
     raise EncodeError(f"{path}: the value must be {wanted}, not {kind_of(value)}")
+
+
+def _default_bytes(text: str, path: str) -> bytes:
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError:
+        raise EncodeError(f"{path}: the default of bytes has a character above U+00FF") from None
 
 
 def _long(out: bytearray, number: int) -> None:

@@ -447,6 +447,17 @@ def test_missing_field_has_its_default():
     assert read(record, AvroWriter(tree_of(json.dumps(record))).encode({})) == {"b": b"\xff", "n": None}
 
 
+INNER = {
+    "type": "record",
+    "name": "Inner",
+    "fields": [
+        {"name": "b", "type": "bytes"},
+        {"name": "two", "type": {"type": "fixed", "name": "Two", "size": 2}},
+        {"name": "again", "type": "Two", "default": "\u00ff\u00ff"},
+    ],
+}
+
+
 def test_encoder_frames_the_value():
     registry = by_id(id7="string")
     registry.answers["/subjects/t-value/versions/latest"] = {"schema": '"long"', "id": 8, "version": 1, "subject": "t"}
@@ -464,26 +475,30 @@ def test_recursion_limit_is_not_met():
     assert AvroWriter(tree_of(json.dumps(NODE))).encode(json_ready(value)) == b"\2\2" * 127 + b"\2\0"
 
 
-@pytest.mark.parametrize(
-    ("kind", "default", "native"),
-    [
-        ("bytes", "a\u00ff", b"a\xff"),
-        ({"type": "fixed", "name": "F", "size": 2}, "\u0000\u0001", b"\0\1"),
-        ("double", 1, 1.0),
-        ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, "\u0005", Decimal("0.05")),
-        ({"type": "long", "logicalType": "timestamp-millis"}, 0, datetime.datetime(1970, 1, 1, tzinfo=UTC)),
-        ({"type": "int", "logicalType": "date"}, 1, datetime.date(1970, 1, 2)),
-        ({"type": "int", "logicalType": "date"}, -99_719_163, -99_719_163),
-        ({"type": "string", "logicalType": "uuid"}, str(UUID(int=42)), UUID(int=42)),
-        (["null", "bytes"], None, None),
-        ({"type": "map", "values": "bytes"}, {"a": "b"}, {"a": b"b"}),
-        (
-            {"type": "array", "items": {"type": "record", "name": "P", "fields": [{"name": "x", "type": "float"}]}},
-            [{"x": 2}],
-            [{"x": 2.0}],
-        ),
-    ],
-)
+DEFAULTS: list[tuple[Any, Any, Any]] = [
+    ("bytes", "a\u00ff", b"a\xff"),
+    ({"type": "fixed", "name": "F", "size": 2}, "\u0000\u0001", b"\0\1"),
+    ("double", 1, 1.0),
+    ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, "\u0005", Decimal("0.05")),
+    ({"type": "long", "logicalType": "timestamp-millis"}, 0, datetime.datetime(1970, 1, 1, tzinfo=UTC)),
+    ({"type": "int", "logicalType": "date"}, 1, datetime.date(1970, 1, 2)),
+    ({"type": "int", "logicalType": "date"}, -99_719_163, -99_719_163),
+    ({"type": "string", "logicalType": "uuid"}, str(UUID(int=42)), UUID(int=42)),
+    (["null", "bytes"], None, None),
+    ({"type": "map", "values": "bytes"}, {"a": "b"}, {"a": b"b"}),
+    (
+        {"type": "array", "items": {"type": "record", "name": "P", "fields": [{"name": "x", "type": "float"}]}},
+        [{"x": 2}],
+        [{"x": 2.0}],
+    ),
+    ({"type": {"type": "bytes"}}, "abcd", b"abcd"),
+    (["double", "long"], 5, 5.0),
+    ([{"type": "map", "values": "bytes"}, "null"], {"a": "abcd"}, {"a": b"abcd"}),
+    (INNER, {"b": "abcd", "two": "\u0000\u0001"}, {"b": b"abcd", "two": b"\0\1", "again": b"\xff\xff"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "default", "native"), DEFAULTS)
 def test_default_of_a_readers_field_is_native(kind: Any, default: Any, native: Any) -> None:
     """Source: Avro 1.12, "Complex Types": defaults are JSON, bytes are text with the code points 0 to 255."""
     written: dict[str, Any] = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}
@@ -491,6 +506,35 @@ def test_default_of_a_readers_field_is_native(kind: Any, default: Any, native: A
     value = read(written, b"\x02", reader)
     assert value == {"id": 1, "added": native}
     assert type(value["added"]) is type(native)
+
+
+@pytest.mark.parametrize(("kind", "default", "native"), DEFAULTS)
+def test_default_of_a_missing_field_is_written(kind: Any, default: Any, native: Any) -> None:
+    """Source as above. A base64 text within a default, such as "abcd", is four bytes as all other texts."""
+    record: dict[str, Any] = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "f", "type": kind, "default": default}],
+    }
+    value = read(record, AvroWriter(tree_of(json.dumps(record))).encode({}))
+    assert value == {"f": native}
+    assert type(value["f"]) is type(native)
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "text"),
+    [
+        ("bytes", "\u0100", "value.f: the default of bytes has a character above U+00FF"),
+        ({"type": "fixed", "name": "F", "size": 2}, "abc", "value.f: the default must be 2 bytes, not 3"),
+        (INNER, {"b": ""}, "value.f.two: the field is missing and has no default"),
+        (["null", "int"], "x", "value.f: the value must be null, not a text"),
+    ],
+)
+def test_default_that_is_not_valid(kind: Any, default: Any, text: str) -> None:
+    record = {"type": "record", "name": "R", "fields": [{"name": "f", "type": kind, "default": default}]}
+    with pytest.raises(EncodeError) as failed:
+        AvroWriter(tree_of(json.dumps(record))).encode({})
+    assert text in str(failed.value)
 
 
 # The whole of it at random
