@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from json import JSONDecoder
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from kcli.schemas.json_values import json_text, json_texts, member_name
 from kcli.schemas.serdes import DecodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -68,7 +70,14 @@ class DecodedColumns(RecordColumns):
         """
         values = self.decoded[side]
         if path:
-            return [_plain(part_of(value, path)) for value in values]
+            parts = [part_of(value, path) for value in values]
+            texts = [_plain(part) for part in parts]
+            if side in self.json_sides:
+                payloads = self.payloads(side)
+                for row, part in enumerate(parts):
+                    if type(part) in _WITH_DIGITS:
+                        texts[row] = _compact(_part_of_json((payloads[row] or b"").decode(), path).encode())
+            return texts
         if side in self.json_sides:
             pairs = zip(values, self.payloads(side), strict=True)
             texts = [
@@ -98,6 +107,12 @@ class DecodedColumns(RecordColumns):
         return [value.message if isinstance(value, DecodeError) else None for value in values]
 
 
+_JSON = JSONDecoder()
+_SPACE = re.compile(r"[ \t\n\r]*")
+_STRING_OR_SPACE = re.compile(rb'("(?:[^"\\]|\\.)*")|[ \t\n\r]+')
+_WITH_DIGITS = {float, dict, list}
+"""Types of the parts of JSON that may have numbers whose digits a float does not keep."""
+
 _NO_JSON = {str, type(None), DecodeError}
 """Types of values that are not printed as JSON outside JSON."""
 
@@ -106,7 +121,44 @@ def _one_line(payload: bytes | None, value: Any) -> bytes:
     """Return the JSON text of a value whose payload is JSON: that payload, if it has no line break."""
     if payload is None or isinstance(value, DecodeError):
         return b"null"
-    return json_text(value).encode() if b"\n" in payload or b"\r" in payload else payload.strip(b" \t")
+    return _compact(payload) if b"\n" in payload or b"\r" in payload else payload.strip(b" \t")
+
+
+def _compact(text: bytes) -> bytes:
+    """Return a JSON text without spaces between its tokens."""
+    return _STRING_OR_SPACE.sub(lambda found: found[1] or b"", text)
+
+
+def _part_of_json(text: str, path: Path) -> str:
+    """Return the text of the part at a path that a valid JSON text has."""
+    start = _after_space(text, 0)
+    for step in path:
+        starts = dict(_parts_of_json(text, start))
+        start = starts[step if step in starts or not isinstance(step, int) else len(starts) + step]
+    return text[start : _end_of_json(text, start)]
+
+
+def _parts_of_json(text: str, start: int) -> Iterator[tuple[str | int, int]]:
+    """Yield the name or the index of each part of an object or list, and where it starts."""
+    is_object, index = text[start] == "{", 0
+    at = _after_space(text, start + 1)
+    while text[at] not in "]}":
+        name: str | int = index
+        if is_object:
+            name, at = _JSON.raw_decode(text, at)
+            at = _after_space(text, _after_space(text, at) + 1)  # the colon
+        yield name, at
+        at = _after_space(text, _end_of_json(text, at))
+        at = _after_space(text, at + 1) if text[at] == "," else at
+        index += 1
+
+
+def _after_space(text: str, at: int) -> int:
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+
+
+def _end_of_json(text: str, start: int) -> int:
+    return _JSON.raw_decode(text, start)[1]
 
 
 def part_of(value: Any, path: Path) -> Any:

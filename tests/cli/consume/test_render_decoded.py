@@ -101,6 +101,35 @@ def test_a_value_that_decodes_to_null_differs_from_a_tombstone() -> None:
     assert [line.split()[5] for line in text(batch, output="table").splitlines()] == ["VALUE", "null", "-"]
 
 
+NUMBERS = """
+{
+  "big": 12345678901234567.89, "zeros": 10.10, "huge": 1e999, "text": " \\" {\\n",
+  "list": [ -0.50, { "a b": 1E2, "": [] } ]
+}
+"""
+
+
+def test_numbers_of_json_keep_their_digits() -> None:
+    batch = DecodedColumns(columns(record(NUMBERS.encode())), {"value": [json.loads(NUMBERS)]}, json_sides={"value"})
+    whole = (
+        '{"big":12345678901234567.89,"zeros":10.10,"huge":1e999,"text":" \\" {\\n","list":[-0.50,{"a b":1E2,"":[]}]}'
+    )
+    assert text(batch) == f"{whole}\n"
+    assert f'"value": {whole}' in text(batch, output="jsonl")
+    parts = (
+        '%{value.big} %{value.zeros} %{value.huge}%{value.text}%{value.list} %{value.list[-2]} %{value.list[1]["a b"]}'
+    )
+    assert text(batch, format=parts) == ('12345678901234567.89 10.10 1e999 " {\n[-0.50,{"a b":1E2,"":[]}] -0.50 1E2')
+    table = text(batch, columns="value.big,value.list[0]", output="table")
+    assert table.splitlines()[-1].split() == ["12345678901234567.89", "-0.50"]
+
+
+def test_the_last_of_equal_names_in_json_counts() -> None:
+    payload = b'{"a": 1.50, "b": 0, "a": 2.50}'
+    batch = DecodedColumns(columns(record(payload)), {"value": [json.loads(payload)]}, json_sides={"value"})
+    assert text(batch, format="%{value.a}") == "2.50"
+
+
 @pytest.mark.parametrize("output", ["csv", "tsv"])
 def test_csv_and_tsv_have_columns_for_errors(output: str) -> None:
     rows = list(csv.DictReader(io.StringIO(text(MIXED, output=output)), delimiter="\t" if output == "tsv" else ","))
