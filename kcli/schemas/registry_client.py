@@ -7,6 +7,7 @@ bounded in time and size, redirects are not followed, and references between sch
 
 - Several URLs are those of one registry. A request goes to the URL that answered last, and to the next after a failure
   that another node may not have: no connection, or a status of 429 or above 499.
+- A schema may be registered while its topic is followed, so an unknown id is asked for again after 30 seconds.
 - Apicurio's own serialisers write ids of eight bytes, which its own interface resolves beside the compatible one.
 - Apicurio answers NONE for the rule of a subject that has none, and applies the rule of all subjects to it.
 
@@ -22,6 +23,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from kcli.clock import SystemClock
 from kcli.errors import ConfigError, KcliError, NotFound
 from kcli.schemas.disk_cache import DiskCache, Key
 from kcli.schemas.schema import (
@@ -45,12 +47,15 @@ if TYPE_CHECKING:
     from ssl import SSLContext
     from urllib.parse import SplitResult
 
+    from kcli.clock import Clock
+
 __all__ = ["Reference", "RegistryError", "RegistrySettings", "Schema", "SchemaRegistry"]
 
 _APICURIO = "/apis/ccompat/"
 _MAX_ANSWER_BYTES = 16 << 20
 _MAX_REFERENCES = 1000
 _MAX_UNKNOWN_IDS = 1000
+_UNKNOWN_MS = 30_000.0
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
@@ -61,7 +66,13 @@ class SchemaRegistry:
     """
 
     def __init__(
-        self, settings: RegistrySettings, *, folder: str | None = None, timeout_ms: float = 30_000.0, use_id: str = ""
+        self,
+        settings: RegistrySettings,
+        *,
+        folder: str | None = None,
+        timeout_ms: float = 30_000.0,
+        use_id: str = "",
+        clock: Clock | None = None,
     ) -> None:
         """`folder` has the schemas on disk; None keeps none. `timeout_ms` limits one request.
 
@@ -78,7 +89,9 @@ class SchemaRegistry:
         self._of_disk: set[Key] = set()
         self._schemas: dict[Key, Schema] = {}
         self._versions: dict[tuple[str, int], Schema] = {}
+        self._clock = clock or SystemClock()
         self._unknown: set[Key] = set()
+        self._unknown_until_ms = 0.0
         self._closures: dict[Schema, list[tuple[str, Schema]]] = {}
 
     @classmethod
@@ -152,6 +165,8 @@ class SchemaRegistry:
         schema = self._schemas.get(key)
         if schema is not None:
             return schema
+        if self._unknown and self._clock.now_ms() >= self._unknown_until_ms:
+            self._unknown.clear()
         if key in self._unknown or len(self._unknown) >= _MAX_UNKNOWN_IDS:
             more = "" if key in self._unknown else f"; {_MAX_UNKNOWN_IDS} others are unknown, so it was not asked for"
             raise NotFound(f"the registry has no schema with {_named(key)}{more}")
@@ -162,6 +177,8 @@ class SchemaRegistry:
             try:
                 schema = fetch()
             except NotFound:
+                if not self._unknown:
+                    self._unknown_until_ms = self._clock.now_ms() + _UNKNOWN_MS
                 self._unknown.add(key)
                 raise NotFound(f"the registry has no schema with {_named(key)}") from None
             self._disk.save(key, schema)

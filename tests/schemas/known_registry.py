@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kcli.clock import Clock
 from kcli.errors import NotFound
 from kcli.schemas.registry_client import RegistrySettings, SchemaRegistry
 
@@ -14,8 +15,10 @@ URL = "https://registry.example:8081"
 class KnownRegistry(SchemaRegistry):
     """`answers` are JSON values by path. `asked` has the path of each request."""
 
-    def __init__(self, answers: dict[str, Any], *, folder: str | None = None, url: str = URL) -> None:
-        super().__init__(RegistrySettings.from_properties({"schema.registry.url": url}), folder=folder)
+    def __init__(
+        self, answers: dict[str, Any], *, folder: str | None = None, url: str = URL, clock: Clock | None = None
+    ) -> None:
+        super().__init__(RegistrySettings.from_properties({"schema.registry.url": url}), folder=folder, clock=clock)
         self.answers = answers
         self.asked: list[str] = []
 

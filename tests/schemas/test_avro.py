@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcli.clock import ManualClock
 from kcli.errors import ConfigError
 from kcli.schemas.avro import make_read, tree_of
 from kcli.schemas.avro_compile import compile_reader
@@ -300,11 +301,19 @@ def test_error_names_the_schema_as_the_record_does():
 
 
 def test_unknown_ids_are_asked_for_once_and_not_without_end():
-    registry = by_id()
+    clock = ManualClock()
+    registry = KnownRegistry({}, clock=clock)
     decoder = make_decoder("avro", "value", registry=registry)
     payloads = [b"\0" + n.to_bytes(4, "big") + b"\2" for n in range(1, 1500)] * 2
     assert all(isinstance(value, DecodeError) for value in decoder.decode("t", payloads))
     assert len(registry.asked) == 2000  # each by its id, and by the topic's subject
+    # A follower finds the schemas that are registered while it runs.
+    registry.answers = {"/schemas/ids/1": {"schema": '"int"'}, "/schemas/ids/1400": {"schema": '"long"'}}
+    clock.advance(29_999)
+    assert all(isinstance(value, DecodeError) for value in decoder.decode("t", [payloads[0], payloads[1399]]))
+    clock.advance(1)
+    assert decoder.decode("t", [payloads[0], payloads[1399]]) == [1, 1]
+    assert len(registry.asked) == 2002
 
 
 def test_schema_file(tmp_path: Path):
