@@ -70,9 +70,14 @@ class CheckpointFile:
                 raise
             os.close(fd)  # its user has replaced it meanwhile
 
+    @property
+    def status(self) -> os.stat_result:
+        """The status of the file, which identifies it."""
+        return os.fstat(self._fd)
+
     def load(self) -> Checkpoint | None:
         """Return the checkpoint; None if the file is new. Raise ConfigError for another file."""
-        size = os.fstat(self._fd).st_size
+        size = self.status.st_size
         if size > _LARGEST_FILE:
             raise ConfigError(f"--checkpoint: {self.path} is not a checkpoint of kcli consume; use another file")
         text = os.pread(self._fd, size, 0).decode(errors="replace")
@@ -129,6 +134,10 @@ class OutputFile:
         except (OSError, AttributeError):
             return None
         return cls(fd) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+
+    def is_same(self, status: os.stat_result) -> bool:
+        """Return whether this is the file of a status."""
+        return os.path.samestat(os.fstat(self._fd), status)
 
     @property
     def length(self) -> int:
@@ -191,6 +200,8 @@ class Checkpointer:
         self._metadata: Metadata | None = None
         self._selection = Selection({})
         try:
+            if self._output is not None and self._output.is_same(self._file.status):
+                raise ConfigError(f"{self._name}: the output must be another file")
             self._loaded = self._file.load()
         except BaseException:
             self._file.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -14,7 +15,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from kcli.broker.embedded import EmbeddedBroker
-from kcli.cli.consume.checkpointer import CheckpointFile, OutputFile
+from kcli.cli.consume.checkpointer import Checkpointer, CheckpointFile, OutputFile
+from kcli.clock import ManualClock
 from kcli.consumer.read_checkpoint import Checkpoint, Selection
 from kcli.consumer.subscription import FetchPosition
 from kcli.errors import ConfigError, KcliError, Refused
@@ -108,6 +110,14 @@ def test_a_pipe_is_not_an_output_file() -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading), os.fdopen(writing, "wb") as stream:
         assert OutputFile.of(stream) is None
+
+
+def test_the_output_is_not_the_checkpoint(tmp_path: Path) -> None:
+    """Its records would be lost when the file is replaced."""
+    path = tmp_path / "out"
+    with path.open("ab") as stream, pytest.raises(ConfigError, match="the output must be another file"):
+        Checkpointer(str(path), stream, ManualClock(), print)
+    Checkpointer(str(path), io.BytesIO(), ManualClock(), print).close()  # the lock is released
 
 
 # --- whole reads
