@@ -77,7 +77,7 @@ def schema_encoder(
         raise ConfigError(f"{side}: registering needs the schema: use --schema-file FILE")
     if schema_file is None and registry is None:
         raise no_schema(name, side)
-    text = None if schema_file is None else _checked_file(name, schema_file)
+    text = None if schema_file is None else _checked_file(name, schema_file, register=register)
 
     def find(topic: str) -> Schema:
         of_topic = subject or f"{topic}-{side}"
@@ -112,13 +112,21 @@ def schema_encoder(
     return SchemaEncoder(name, side, find, compile)
 
 
-def _checked_file(name: str, path: str) -> str:
-    """Return the text of a schema file that is a valid schema, in base64 if it is a file of descriptors."""
+def _checked_file(name: str, path: str, *, register: bool) -> str:
+    """Return the text of a schema file that is a valid schema, in base64 if it is a file of descriptors.
+
+    A schema with imports is registered with references to their subjects, which a file does not have.
+    """
     if name == "protobuf":
         from kcli.schemas.protobuf_schema import DESCRIPTOR_FILES, require_protobuf
 
         require_protobuf()
         messages = protobuf_file(path)
+        if register and messages.imports:
+            raise ConfigError(
+                f"schema file {path}: it imports {messages.imports[0]}, and --register knows no references, so nobody "
+                "could read the records; register it with another tool, and use --subject"
+            )
         return messages.base64 if path.endswith(DESCRIPTOR_FILES) else read_schema_file(path)
     text = read_schema_file(path)
     try:

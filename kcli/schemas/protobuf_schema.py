@@ -22,6 +22,7 @@ from typing import Any
 from kcli.schemas.contracts import missing_extra
 
 _MAIN = "kcli_schema.proto"
+_SOURCE = "kcli-source"
 _PROTOC_TIMEOUT_S = 30
 _IMPORT = re.compile(r'\bimport\s+(?:public\s+|weak\s+)?["\']([^"\']+)["\']')
 _LOG_LINE = re.compile(r"WARNING: All log|[IWE]\d{4} ")
@@ -99,6 +100,12 @@ class Messages:
     def base64(self) -> str:
         """The descriptor of the file in base64, as registries take it."""
         return b64encode(self.file.SerializeToString()).decode()
+
+    @property
+    def imports(self) -> list[str]:
+        """The names of the imports that a reader knows only by a reference."""
+        known = _BUILT_IN.keys()
+        return [it for it in self.file.dependency if it not in known and not it.startswith("google/protobuf/")]
 
     def by_path(self, path: tuple[int, ...]) -> Any:
         """Return the descriptor of a message by its indexes, those of nested messages after their parent's."""
@@ -184,7 +191,7 @@ def messages_of_file(path: str) -> Messages:
     with open(path, encoding="utf-8"):
         pass
     folder, name = os.path.split(os.path.abspath(path))
-    return Messages(_run_protoc([folder], [name], {}))
+    return Messages(_run_protoc(folder, [name], {}))
 
 
 def _descriptor(text: str) -> Any:
@@ -227,7 +234,7 @@ def _compiled(texts: Mapping[str, str], main: str, compiled: list[Any]) -> list[
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(_MAP_ENTRY.sub(f'reserved "{_MARK}";', text))
-        descriptors = _run_protoc([folder], [main] if main else list(texts), {file.name: file for file in compiled})
+        descriptors = _run_protoc(folder, [main] if main else list(texts), {file.name: file for file in compiled})
     for descriptor in descriptors:
         _restore_map_entries(descriptor.message_type)
     return descriptors
@@ -242,7 +249,8 @@ def _restore_map_entries(messages: Iterable[Any]) -> None:
         _restore_map_entries(message.nested_type)
 
 
-def _run_protoc(folders: list[str], names: list[str], compiled: Mapping[str, Any]) -> list[Any]:
+def _run_protoc(source: str, names: list[str], compiled: Mapping[str, Any]) -> list[Any]:
+    """Return the descriptors of files in the folder `source`, which is an absolute path, imports first."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
     if find_spec("grpc_tools") is None:
@@ -251,7 +259,10 @@ def _run_protoc(folders: list[str], names: list[str], compiled: Mapping[str, Any
     with tempfile.TemporaryDirectory(prefix="kcli-") as folder:
         out, given = os.path.join(folder, "out"), os.path.join(folder, "given")
         words = [sys.executable, "-m", "grpc_tools.protoc", f"--descriptor_set_out={out}", "--include_imports"]
-        words += [f"--proto_path={it}" for it in (*folders, well_known)]
+        # protoc splits a path at ":" and "=", and takes a file called -x.proto for an option: give it neither.
+        for link, path in ((_SOURCE, source), ("kcli-known", well_known)):
+            os.symlink(path, os.path.join(folder, link))
+            words.append(f"--proto_path={link}")
         if compiled:
             known: dict[str, Any] = {}
             for file in compiled.values():
@@ -264,7 +275,7 @@ def _run_protoc(folders: list[str], names: list[str], compiled: Mapping[str, Any
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         try:
             ran = subprocess.run(
-                [*words, *names],
+                [*words, *(f"{_SOURCE}/{name}" for name in names)],
                 capture_output=True,
                 timeout=_PROTOC_TIMEOUT_S,
                 env=environ,
@@ -274,9 +285,7 @@ def _run_protoc(folders: list[str], names: list[str], compiled: Mapping[str, Any
         except subprocess.TimeoutExpired:
             raise ValueError(f"protoc has not compiled it in {_PROTOC_TIMEOUT_S} seconds") from None
         if ran.returncode != 0:
-            said = (
-                ran.stderr.decode(errors="replace").replace(_MAIN, "schema").replace(f"{folders[0]}/", "").splitlines()
-            )
+            said = ran.stderr.decode(errors="replace").replace(f"{_SOURCE}/", "").replace(_MAIN, "schema").splitlines()
             lines = [line for line in said if not _LOG_LINE.match(line)]
             raise ValueError("; ".join(lines[:3])[:400] or "protoc failed")
         with open(out, "rb") as file:

@@ -6,6 +6,7 @@ The schemas are descriptors, which need no compiler; `tests/interop/schemas` has
 from __future__ import annotations
 
 import datetime
+import re
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -274,6 +275,36 @@ def test_text_of_a_schema(tmp_path: Path):
     assert "an import has a name that is not valid: '../outside.proto'" in problem(registry, ORDER)
     decoder = make_decoder("protobuf", "value", registry=registry)
     assert decoder.decode("t", [b"\0\0\0\0\2\0\x08\5"]) == [{"a": 5}]
+
+
+@pytest.mark.parametrize("name", ["a:b/x.proto", "a=b/x.proto", "a b/-x.proto", "@x.proto"])
+def test_schema_file_whose_path_protoc_would_read_in_another_way(tmp_path: Path, name: str):
+    needs_package("grpc_tools")
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    (file.parent / "part.proto").write_text('syntax = "proto3"; message Part { int32 a = 1; }')
+    file.write_text('syntax = "proto3"; import "part.proto"; message X { Part part = 1; }')
+    decoder = make_decoder("protobuf", "value", schema_file=str(file))
+    assert decoder.decode("t", [b"\x0a\2\x08\5"]) == [{"part": {"a": 5}}]
+    file.write_text("message")
+    with pytest.raises(ConfigError, match=rf"Protobuf: {re.escape(file.name)}:1:8: Expected message name"):
+        make_decoder("protobuf", "value", schema_file=str(file))
+
+
+def test_schema_with_imports_is_not_registered_without_their_references(tmp_path: Path):
+    needs_package("grpc_tools")
+    (tmp_path / "part.proto").write_text('syntax = "proto3"; message Part {}')
+    (tmp_path / "x.proto").write_text('syntax = "proto3"; import "part.proto"; message X { Part part = 1; }')
+    (tmp_path / "y.proto").write_text(
+        'syntax = "proto3"; import "google/protobuf/any.proto"; message Y { google.protobuf.Any any = 1; }'
+    )
+    registry = KnownRegistry({"/subjects/t-value/versions": {"id": 9}})
+    file = str(tmp_path / "x.proto")
+    with pytest.raises(ConfigError, match=r"it imports part\.proto, and --register knows no references"):
+        make_encoder("protobuf", "value", registry=registry, schema_file=file, register=True)
+    assert make_encoder("protobuf", "value", schema_file=file).encode("t", {"part": {}}) == b"\x0a\0"
+    encoder = make_encoder("protobuf", "value", registry=registry, schema_file=str(tmp_path / "y.proto"), register=True)
+    assert encoder.encode("t", {}) == b"\0\0\0\0\x09\0"
 
 
 def test_an_any_keeps_the_type_of_a_value_with_its_own_form_in_json(tmp_path: Path):
