@@ -28,6 +28,7 @@ from kcli.schemas.simple_formats import kind_of
 Write: TypeAlias = Callable[[bytearray, Any, str, bool], None]
 
 _FLOATS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+_FLOAT_DIGITS = 15  # a double has each decimal with as many digits, and not each with more
 _UNITS = {"millis": 1_000_000, "micros": 1000, "nanos": 1}
 
 
@@ -378,6 +379,10 @@ def _decimal(schema: Mapping[str, Any], kind: str) -> Write:
             if unscaled != unscaled.to_integral_value():
                 raise EncodeError(f"{path}: the number has more than {scale} decimal places")
             whole = int(unscaled)
+        if isinstance(value, float) and abs(whole) >= 10**_FLOAT_DIGITS:
+            raise EncodeError(
+                f"{path}: a number with a decimal point keeps {_FLOAT_DIGITS} digits; give a longer decimal as text"
+            )
         if isinstance(precision, int) and abs(whole) >= 10**precision:
             raise EncodeError(f"{path}: the number has more than {precision} digits")
         size = schema["size"] if kind == "fixed" else (whole + (whole < 0)).bit_length() // 8 + 1

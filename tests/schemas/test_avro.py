@@ -413,6 +413,13 @@ def test_union_of_floats_keeps_all_digits():
     assert math.isnan(read(["float", "double"], writer.encode("NaN")))
 
 
+def test_decimal_from_a_number():
+    schema = logical("bytes", "decimal", precision=30, scale=2)
+    writer = AvroWriter(tree_of(json.dumps(schema)))
+    for number in (9999999999999.99, -9999999999999.99, 10**27, 0.1, "12345678901234567.89"):
+        assert read(schema, writer.encode(number)) == Decimal(str(number))
+
+
 def test_union_with_a_tag():
     assert AvroWriter(tree_of('["null", "int", "long"]')).encode({"long": 5}) == b"\4\x0a"
 
@@ -428,6 +435,11 @@ def test_union_with_a_tag():
         (logical("bytes", "decimal", precision=3, scale=1), "1.23", "value: the number has more than 1 decimal places"),
         (logical("bytes", "decimal", precision=3, scale=1), "123.4", "value: the number has more than 3 digits"),
         (logical("bytes", "decimal", precision=3, scale=1), "1e999999999", "value: the value must be a decimal number"),
+        (
+            logical("bytes", "decimal", precision=30, scale=2),
+            12345678901234567.89,  # which Python's JSON reads as ...568.0
+            "value: a number with a decimal point keeps 15 digits; give a longer decimal as text",
+        ),
         (logical("long", "timestamp-millis"), "2024-01-01T00:00:00.0001Z", "value: the time has more decimal places"),
         (logical("long", "timestamp-millis"), "2024-01-01T00:00:00", "value: the value must be a time, such as 2024"),
         (
