@@ -105,7 +105,7 @@ class FramedDecoder:
         if read is not None:
             return read
         is_header = frame.startswith(_OF_HEADER)
-        schema = self._schema(topic, frame)
+        schema = self._schemas[frame] = self._schema(topic, frame)
         maker = self._makers.get(schema.kind)
         if maker is None:
             raise ValueError(f"its schema is one of {schema.kind}, not of {' or '.join(self._makers)}")
@@ -118,7 +118,6 @@ class FramedDecoder:
             read = _failing(f"the schema is not valid: {problem_of(error)}")
         if len(self._readers) < _MAX_READERS:
             self._readers[frame] = read
-        self._schemas[frame] = schema
         return read
 
     def _schema(self, topic: str, frame: bytes) -> Schema:

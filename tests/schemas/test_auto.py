@@ -46,5 +46,5 @@ def test_payloads_with_a_frame_are_read_by_the_kind_of_their_schema():
     assert values[:3] == [2, "text", {"a": 1}]
     assert values[5] == 1
     assert all(isinstance(value, DecodeError) for value in values[3:5])
-    assert str(values[3]) == "auto: its schema is one of XML, not of AVRO or PROTOBUF or JSON"
+    assert str(values[3]) == "auto with schema 3: its schema is one of XML, not of AVRO or PROTOBUF or JSON"
     assert str(values[4]) == "auto: the registry has no schema with id 4"

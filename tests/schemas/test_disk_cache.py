@@ -69,6 +69,15 @@ def test_schema_that_does_not_decode_is_fetched_again(tmp_path: Path):
     assert registry(tmp_path, "none").schema(1).text == '"long"'
 
 
+def test_schema_of_another_format_is_fetched_again(tmp_path: Path):
+    registry(tmp_path, "long").schema(1)
+    (file,) = files(tmp_path)
+    file.write_text(json.dumps({"schema": 'syntax = "proto3"; message X {}', "schemaType": "PROTOBUF"}))
+    known = registry(tmp_path, "long")
+    assert make_decoder("avro", "value", registry=known).decode("t", [b"\0\0\0\0\1\4"]) == [2]
+    assert known.asked == ["/schemas/ids/1"]
+
+
 def test_old_file_is_replaced(tmp_path: Path):
     registry(tmp_path, "int").schema(1)
     (file,) = files(tmp_path)
