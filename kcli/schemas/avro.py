@@ -24,7 +24,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kcli.schemas.avro_compile import CONVERTS, compile_reader, decimal_of
-from kcli.schemas.avro_schema import LOGICAL, NO_BYTES, TOO_DEEP, Expansion, SchemaTree
+from kcli.schemas.avro_schema import LOGICAL, NO_BYTES, RESOLVED, TOO_DEEP, Expansion, SchemaTree
 from kcli.schemas.contracts import MAX_DEPTH, missing_extra
 from kcli.schemas.simple_formats import check_depth
 
@@ -69,8 +69,9 @@ def _resolving_reader(tree: SchemaTree, start: int, reader_tree: SchemaTree) -> 
     from fastavro import parse_schema, schemaless_reader
 
     _add_logical_types()
-    writer = parse_schema(Expansion(tree).root())
-    reader = _with_native_defaults(parse_schema(Expansion(reader_tree).root()))
+    expansion = Expansion(reader_tree)
+    reader = _with_native_defaults(parse_schema(expansion.root()))
+    writer = parse_schema(Expansion(tree, expansion).root())
 
     def read(payload: bytes) -> Any:
         file = BytesIO(payload)
@@ -156,6 +157,7 @@ def _add_logical_types() -> None:
     LOGICAL_READERS.update({f"null-{TOO_DEEP}": _too_deep, f"null-{NO_BYTES}": _no_bytes})
     for name, kinds in LOGICAL.items():
         for kind in kinds:
+            LOGICAL_READERS[f"{kind}-{RESOLVED}"] = _resolved
             LOGICAL_READERS[f"{kind}-kcli-{name}"] = _decimal if name == "decimal" else _adapted(CONVERTS[name])
 
 
@@ -169,6 +171,28 @@ def _too_deep(*_: Any) -> NoReturn:
 
 def _no_bytes(*_: Any) -> NoReturn:
     raise ValueError("an array has items that take no bytes, so their number cannot be checked")
+
+
+def _resolved(data: Any, writer: Any = None, reader: Any = None) -> Any:
+    """Return the value of a type of the reader, which has a logical type or not, as Java's GenericDatumReader does.
+
+    If both have logical types, that of the writer counts: it has the scale of a decimal and the unit of a time.
+    """
+    if reader == writer["type"]:
+        return data
+    kind = reader["type"] if isinstance(reader, dict) else reader
+    if kind in ("float", "double"):
+        return float(data)
+    if kind == "bytes" and isinstance(data, str):
+        data = data.encode()
+    elif kind == "string" and isinstance(data, bytes):
+        data = data.decode()
+    if not isinstance(reader, dict) or "logicalType" not in reader:
+        return data
+    schema, name = (writer, writer["kcliName"]) if "kcliName" in writer else (reader, reader["logicalType"])
+    from fastavro.read import LOGICAL_READERS
+
+    return LOGICAL_READERS[f"{schema['type']}-{name}"](data, schema, schema)
 
 
 def _decimal(data: bytes, writer: Any = None, reader: Any = None) -> Decimal:

@@ -22,6 +22,7 @@ MAX_LEVELS = 64
 
 TOO_DEEP = "kcli-too-deep"
 NO_BYTES = "kcli-no-bytes"
+RESOLVED = "kcli-resolved"
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _NAMED = ("record", "error", "enum", "fixed")
@@ -41,6 +42,16 @@ LOGICAL = {
     "local-timestamp-millis": ("long",),
     "local-timestamp-micros": ("long",),
     "local-timestamp-nanos": ("long",),
+}
+
+
+# The types with logical types that a reader may have for a type of the writer.
+_PROMOTED = {
+    "int": ("int", "long"),
+    "long": ("long",),
+    "string": ("string", "bytes"),
+    "bytes": ("bytes", "string"),
+    "fixed": ("fixed",),
 }
 
 
@@ -194,10 +205,17 @@ def parts_of(schema: Mapping[str, Any], namespace: str) -> list[tuple[Any, str]]
 
 
 class Expansion:
-    """The schema of a tree in the form that fastavro reads safely."""
+    """The schema of a tree in the form that fastavro reads safely.
 
-    def __init__(self, tree: SchemaTree) -> None:
+    fastavro makes values of the logical types of the writer. In the schema of a writer, all types that have one, or may
+    have one in the reader's, therefore have the logical type `RESOLVED`, which knows the reader's type, too.
+    """
+
+    def __init__(self, tree: SchemaTree, reader: Expansion | None = None) -> None:
+        """`reader` is the expansion of the reader's schema if this is the writer's."""
         self._tree = tree
+        self._reader = reader
+        self._with_logical: set[str] = set()
         self._written: set[str] = set()
         self._nodes = 0
 
@@ -213,7 +231,7 @@ class Expansion:
             return [self._build(branch, namespace, level) for branch in schema]
         if isinstance(schema, str):
             if schema in PRIMITIVES:
-                return schema
+                return self._logical({}, schema) or schema
             return self._named(*self._tree.types[self._tree.resolve(schema, namespace)], level)
         if not isinstance(schema, dict):
             raise ValueError(f"{schema!r} is not a type")
@@ -267,10 +285,13 @@ class Expansion:
         """Return the type with its logical type; None if it has none, or one that is not valid (as Avro says)."""
         name = logical_type(schema, kind)
         if name is None:
-            return None
+            may_have = self._reader is not None and not self._reader._with_logical.isdisjoint(_PROMOTED.get(kind, ()))
+            return {"type": kind, "logicalType": RESOLVED} if may_have else None
+        self._with_logical.add(kind)
+        own = {"type": kind, "logicalType": f"kcli-{name}"}
         if name == "decimal":
-            return {"type": kind, "logicalType": "kcli-decimal", "kcliScale": schema.get("scale", 0)}
-        return {"type": kind, "logicalType": f"kcli-{name}"}
+            own["kcliScale"] = schema.get("scale", 0)
+        return own if self._reader is None else {**own, "logicalType": RESOLVED, "kcliName": own["logicalType"]}
 
 
 def logical_type(schema: Mapping[str, Any], kind: str) -> str | None:

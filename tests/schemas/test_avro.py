@@ -114,6 +114,56 @@ def test_reader_schema():
     assert "Schema mismatch" in problem_with_reader(old, long(3) + b"\2x", record({"name": "a", "type": "string"}))
 
 
+SECOND = datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("written", "payload", "reader", "value"),
+    [
+        # A logical type that was added or removed later is that of the reader, as for Java's GenericDatumReader.
+        ("long", long(1000), logical("long", "timestamp-millis"), SECOND),
+        ("int", long(1000), ["null", logical("long", "timestamp-millis")], SECOND),
+        (["null", "long"], b"\2" + long(1000), logical("long", "timestamp-millis"), SECOND),
+        ("bytes", b"\2\5", logical("bytes", "decimal", precision=9, scale=2), Decimal("0.05")),
+        ("string", b"\2\5", logical("bytes", "decimal", precision=9, scale=2), Decimal("0.05")),
+        ("string", b"\x48" + str(UUID(int=5)).encode(), logical("string", "uuid"), UUID(int=5)),
+        (
+            {"type": "fixed", "name": "D", "size": 12},
+            b"\1\0\0\0" * 3,
+            logical("fixed", "duration", name="D", size=12),
+            Duration(1, 1, 1),
+        ),
+        (logical("long", "timestamp-millis"), long(1000), "long", 1000),
+        (logical("long", "timestamp-millis"), long(1000), "double", 1000.0),
+        (logical("bytes", "decimal", precision=9, scale=2), b"\2A", "string", "A"),
+        # A type that has one in both keeps its value: the unit and the scale are those of the writer.
+        (logical("long", "timestamp-millis"), long(1000), logical("long", "timestamp-micros"), SECOND),
+        (
+            logical("bytes", "decimal", precision=9, scale=2),
+            b"\2\5",
+            logical("bytes", "decimal", precision=9, scale=3),
+            Decimal("0.05"),
+        ),
+        # All other types are promoted as without a logical type in the schema.
+        ("int", long(3), "double", 3.0),
+        ("string", b"\2a", "bytes", b"a"),
+        ("bytes", b"\2a", "string", "a"),
+    ],
+)
+def test_logical_type_of_the_readers_schema(written: Any, payload: bytes, reader: Any, value: Any):
+    resolved = read(written, payload, reader)
+    assert resolved == value
+    assert type(resolved) is type(value)
+    # within a record whose other fields have logical types
+    others = [("t", logical("int", "date")), ("u", logical("string", "uuid"))]
+    fields = [{"name": name, "type": kind} for name, kind in others]
+    records = [
+        {"type": "record", "name": "R", "fields": [*fields, {"name": "a", "type": it}]} for it in (written, reader)
+    ]
+    data = long(1) + b"\2x" + payload
+    assert read(records[0], data, records[1]) == {"t": datetime.date(1970, 1, 2), "u": "x", "a": value}
+
+
 def problem_with_reader(schema: Any, payload: bytes, reader: Any) -> str:
     with pytest.raises(Exception) as failed:
         read(schema, payload, reader)
