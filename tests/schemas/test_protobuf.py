@@ -244,6 +244,20 @@ def test_values_that_do_not_fit(tmp_path: Path, value: Any, text: str):
     assert "\n" not in str(failed.value)
 
 
+def test_message_without_a_required_field_is_not_encoded(tmp_path: Path):
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+
+    file = FileDescriptorProto(name="old.proto", syntax="proto2")
+    message = file.message_type.add(name="Old")
+    message.field.add(name="id", number=1, type=NUMBERS["int32"], label=2)
+    path = tmp_path / "old.desc"
+    path.write_bytes(FileDescriptorSet(file=[file]).SerializeToString())
+    encoder = make_encoder("protobuf", "value", schema_file=str(path))
+    assert encoder.encode("t", {"id": 1}) == b"\x08\1"
+    with pytest.raises(EncodeError, match=r"protobuf: Message Old is missing required fields: id"):
+        encoder.encode("t", {})
+
+
 def test_messages_to_choose_from(tmp_path: Path):
     file = file_of(tmp_path)
     with pytest.raises(ConfigError, match="there is no message 'Nope'; it has Empty, Order"):
