@@ -244,7 +244,7 @@ def _floating(form: str) -> Write:
             _wrong(path, "a number", value)
         try:
             data = struct.pack(form, number)
-        except OverflowError:
+        except (OverflowError, struct.error):  # the latter for an integer
             raise EncodeError(f"{path}: the number is too large for a float") from None
         if exact and number == number and struct.unpack(form, data)[0] != number:
             raise EncodeError(f"{path}: the number must be one that a float has exactly")

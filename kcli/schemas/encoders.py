@@ -152,8 +152,7 @@ def _protobuf_writer(
 
     require_protobuf()
     messages: Messages = protobuf_file(schema_file) if schema_file else messages_of(schema.text, referred)
-    from google.protobuf.json_format import ParseDict, ParseError
-    from google.protobuf.message import Error as MessageError
+    from google.protobuf.json_format import ParseDict
     from google.protobuf.message_factory import GetMessageClass
 
     try:
@@ -168,7 +167,9 @@ def _protobuf_writer(
             raise EncodeError(f"the value must be an object, not {kind_of(value)}")
         try:
             data: bytes = ParseDict(value, make(), descriptor_pool=messages.pool).SerializeToString()
-        except (ParseError, MessageError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        except SystemError:  # of the library, for a name that has no form in UTF-8
+            raise EncodeError("a text has a character without a form in UTF-8") from None
+        except Exception as error:  # a library with errors of its own
             raise EncodeError(problem_of(error)) from None
         return path + data
 

@@ -480,6 +480,7 @@ def test_union_with_a_tag():
         ("int", 2**31, "value: the number has more than 32 bits"),
         ("int", True, "value: the value must be a whole number, not a boolean"),
         ("float", 1e300, "value: the number is too large for a float"),
+        (["null", "double"], 10**400, "value: the number is too large for a float"),
         ("bytes", "é", "value: the value must be base64 text"),
         ("string", "\ud800", "value: the text has a character without a form in UTF-8"),
         (logical("bytes", "decimal", precision=3, scale=1), "1.23", "value: the number has more than 1 decimal places"),

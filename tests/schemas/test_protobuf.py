@@ -234,6 +234,8 @@ def test_descriptors_that_are_not_valid(registry: KnownRegistry):
         ({"id": "x"}, "Failed to parse id field"),
         ([], "the value must be an object, not a list"),
         ({"raw": 5}, "raw"),
+        ({"status": float("inf")}, "a number is out of range"),
+        ({"status": "\ud800"}, "a text has a character without a form in UTF-8"),
     ],
 )
 def test_values_that_do_not_fit(tmp_path: Path, value: Any, text: str):
