@@ -118,8 +118,6 @@ class _Compiler:
                 self._primitive(schema, target)
                 return
             schema, namespace = self._tree.types[self._tree.resolve(schema, namespace)]
-        if not isinstance(schema, dict):
-            raise ValueError(f"{schema!r} is not a type")
         kind = schema.get("type")
         if kind in ("record", "error"):
             self._record(schema, namespace, target, is_body=is_body)

@@ -75,6 +75,8 @@ class SchemaTree:
         if isinstance(schema, list):
             for branch in schema:
                 self._collect(branch, namespace, depth + 1)
+        if not isinstance(schema, (str, list, dict)):
+            raise ValueError(f"{json.dumps(schema)} is not a type")
         if not isinstance(schema, dict):
             return
         kind = schema.get("type")
@@ -233,8 +235,6 @@ class Expansion:
             if schema in PRIMITIVES:
                 return self._logical({}, schema) or schema
             return self._named(*self._tree.types[self._tree.resolve(schema, namespace)], level)
-        if not isinstance(schema, dict):
-            raise ValueError(f"{schema!r} is not a type")
         kind = schema.get("type")
         if kind in _NAMED:
             return self._named(schema, namespace, level)

@@ -235,6 +235,8 @@ def test_recursive_type_of_another_version():
         ({"type": 5}, "a type has no valid member 'type'"),
         ({}, "a type has no valid member 'type'"),
         (5, "5 is not a type"),
+        ({"type": "record", "name": "R", "fields": [{"name": "a", "type": None}]}, "null is not a type"),
+        ({"type": "array", "items": True}, "true is not a type"),
         ({"type": "record", "name": "R", "fields": [{"name": "a", "type": "Other"}]}, "there is no type 'Other'"),
     ],
 )
