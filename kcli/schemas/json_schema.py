@@ -62,6 +62,8 @@ def _parsed(text: str) -> Any:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(schema, (dict, bool)):
         raise ValueError("it must be an object")
+    if isinstance(schema, dict) and not isinstance(schema.get("$schema", ""), str):
+        raise ValueError("it is not valid at $.$schema: it must be a text")
     return schema
 
 

@@ -121,7 +121,8 @@ def _avro_type(schema: Any, namespace: str) -> str:
         text = f"map of {_avro_type(schema.get('values'), namespace)}"
     elif kind == "enum":
         symbols = schema.get("symbols")
-        text = f"enum {_full_name(schema, namespace)} ({', '.join(map(str, symbols or ()))})"
+        shown = ", ".join(map(str, symbols)) if isinstance(symbols, list) else _text(symbols)
+        text = f"enum {_full_name(schema, namespace)} ({shown})"
     elif kind == "fixed":
         text = f"fixed {_full_name(schema, namespace)} ({schema.get('size')} bytes)"
     elif kind in ("record", "error"):

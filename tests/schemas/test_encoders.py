@@ -130,6 +130,11 @@ def test_json_schema_that_refers_to_itself_without_end(tmp_path: Path):
     path.write_text('{"$ref": "#"}')
     with pytest.raises(EncodeError, match="refers to itself without end"):
         make_encoder("json-schema", "value", schema_file=str(path)).encode("t", {})
-    path.write_text('{"type": 5}')
-    with pytest.raises(ConfigError, match=r"it is not valid at \$.type"):
-        make_encoder("json-schema", "value", schema_file=str(path))
+    for text, place in (
+        ('{"type": 5}', r"\$.type"),
+        ('{"$schema": 1}', r"\$.\$schema"),
+        ('{"$schema": []}', r"\$.\$schema"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ConfigError, match=f"it is not valid at {place}"):
+            make_encoder("json-schema", "value", schema_file=str(path))

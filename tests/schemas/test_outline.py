@@ -79,7 +79,10 @@ def test_the_order_of_fields_and_attributes_is_no_change() -> None:
     assert changes(avro_outline(_record(first, second)), avro_outline(_record(second, turned))) == []
 
 
-@pytest.mark.parametrize("document", [None, 5, [], {}, {"type": {}}, {"type": "record"}, {"type": "array"}, [[]]])
+@pytest.mark.parametrize(
+    "document",
+    [None, 5, [], {}, {"type": {}}, {"type": "record"}, {"type": "array"}, [[]], {"type": "enum", "symbols": 5}],
+)
 def test_a_document_that_is_not_a_schema_has_an_outline(document: Any) -> None:
     assert "." in avro_outline(document)
     assert "." in json_schema_outline(document)
