@@ -179,8 +179,8 @@ class MessageReader:
 
     def _well_known(self, full_name: str) -> Convert | None:
         """Return the function for a type with a form of its own in JSON; None for all others."""
-        _, found, name = full_name.partition("google.protobuf.")
-        if not found:
+        name = full_name.removeprefix("google.protobuf.")
+        if name == full_name:
             return None
         if name == "Timestamp":
             return _timestamp

@@ -357,3 +357,19 @@ def test_fields_with_the_names_of_methods():
     messages = Messages([file])
     data = GetMessageClass(messages.by_name("Empty"))(HasField="a", **{"class": "c"}).SerializeToString()
     assert MessageReader(messages).read_message("Empty")(data) == {"HasField": "a", "ListFields": "", "class": "c"}
+
+
+def test_a_message_of_a_package_that_contains_googles_has_fields():
+    from google.protobuf.message_factory import GetMessageClass
+
+    from kcli.schemas.protobuf import MessageReader
+    from kcli.schemas.protobuf_schema import Messages
+
+    file = shop()
+    file.package = "of.google.protobuf"
+    del file.message_type[1:]
+    duration = file.message_type.add(name="Duration")
+    duration.field.add(name="hours", number=1, type=NUMBERS["int32"], label=1)
+    messages = Messages([file])
+    data = GetMessageClass(messages.by_name("Duration"))(hours=2).SerializeToString()
+    assert MessageReader(messages).read_message("Duration")(data) == {"hours": 2}
