@@ -555,7 +555,7 @@ class TestDeleteRecords:
     def test_the_deadline_is_request_timed_out(self, rig: LeaderRig) -> None:
         pending = self.delete(rig, 1)
         rig.wait(1000)
-        assert pending.value == {T: (TIMED_OUT, -1)}  # type: ignore[attr-defined]
+        assert pending.value == {T: (TIMED_OUT, 0)}  # type: ignore[attr-defined]
         assert rig.partition("t").log.log_start_offset == 1
 
     def test_a_lost_leadership_ends_the_wait(self, rig: LeaderRig) -> None:
