@@ -306,7 +306,8 @@ def _moved(image: MetadataImage, state: PartitionState, replicas: Sequence[int],
                 f"The partition has {len(current)} replica(s), and the request would give it {len(replicas)}",
             )
     removing = sorted(set(state.replicas) - set(replicas))
-    adding = sorted(set(replicas) - set(state.replicas))
+    # Replicas that an earlier reassignment adds stay added: they may be out of sync, and cancelling removes them.
+    adding = sorted(set(replicas) - (set(state.replicas) - set(state.adding)))
     return Target(replicas=[*replicas, *removing], adding=adding, removing=removing)
 
 

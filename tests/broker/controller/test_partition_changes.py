@@ -340,6 +340,30 @@ def test_reassignment_can_be_cancelled(make_scene: MakeScene) -> None:
     assert state.leader_epoch == 1
 
 
+def test_a_repeated_reassignment_can_still_be_cancelled(make_scene: MakeScene) -> None:
+    """As `kafka-reassign-partitions --execute --additional` twice and --cancel."""
+    quorum = make_scene().start(1, 2, 3)
+    quorum.create("t", [1, 2])
+    for target in ([2, 3], [2, 3], [3]):
+        assert reassign(quorum, target).error_code == 0
+        others = sorted({1, 2, 3} - set(target))
+        assert ongoing(quorum) == [([*target, *others], [3], others)]
+    assert reassign(quorum, None).error_code == 0
+    state = quorum.partition("t")
+    assert (sorted(state.replicas), state.isr, state.is_reassigning) == ([1, 2], (1, 2), False)
+
+
+def test_a_changed_reassignment_waits_for_replicas_that_the_first_one_adds() -> None:
+    """Apache Kafka 4.3.1 still has [1] as removing replicas here, and so removes a replica of the new target."""
+    quorum = Quorum().start(1, 2, 3)
+    quorum.create("t", [1, 2])
+    reassign(quorum, [2, 3])
+    assert reassign(quorum, [3, 2, 1]).error_code == 0
+    assert ongoing(quorum) == [([3, 2, 1], [3], [])]
+    assert quorum.propose("t", [1, 2, 3]).error_code == 0
+    assert not quorum.partition("t").is_reassigning
+
+
 def test_reassignment_back_to_the_old_replicas_ends_at_once() -> None:
     quorum = Quorum().start(1, 2, 3)
     quorum.create("t", [1, 2])
