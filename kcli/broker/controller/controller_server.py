@@ -16,6 +16,7 @@ from kcli.broker.controller.quorum import Quorum, VoterListener
 from kcli.broker.data_dir import KAFKA_METADATA_LOG, META, DataDir, parse_uuid
 from kcli.broker.files import DiskFiles, is_exhausted
 from kcli.broker.handlers.api_table import ServedApi
+from kcli.broker.handlers.rights import cluster_operations
 from kcli.broker.metadata.features import FIRST_FEATURES, KRAFT_VERSION, SUPPORTED_FEATURES
 from kcli.broker.metadata.image import BROKER_CONFIG
 from kcli.broker.metadata.snapshot_records import records_of
@@ -342,15 +343,24 @@ class ControllerServer(ServerLoop):
         return handle_envelope(request, context, self.handle, forwarded=self._forwarded, served=self._served)
 
     def _describe_cluster(self, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-        if request.endpoint_type != _CONTROLLERS:
+        if request.endpoint_type == _BROKERS:  # the only type that v0 can ask for
+            mismatched, invalid = ErrorCode.MISMATCHED_ENDPOINT_TYPE, ErrorCode.INVALID_REQUEST
             return describe_cluster.DescribeClusterResponse(
-                error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+                error_code=mismatched if context.api_version else invalid,
                 error_message="This is a controller endpoint, not a broker endpoint",
             )
+        if request.endpoint_type != _CONTROLLERS:
+            return describe_cluster.DescribeClusterResponse(
+                error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+                error_message=f"{request.endpoint_type} is not a valid endpoint type",
+            )
         node_id, listener = self.config.node_id, self.quorum.listeners[0]
-        return describe_cluster.DescribeClusterResponse(
+        response = describe_cluster.DescribeClusterResponse(
             endpoint_type=_CONTROLLERS,
             cluster_id=self.cluster_id,
             controller_id=node_id,
             brokers=[describe_cluster.DescribeClusterBroker(broker_id=node_id, host=listener.host, port=listener.port)],
         )
+        if request.include_cluster_authorized_operations:
+            response.cluster_authorized_operations = cluster_operations(self.controller.authorizer, context)
+        return response

@@ -350,7 +350,17 @@ def test_describe_cluster_names_the_controller_only_to_those_who_ask_for_it(lab:
     assert (answer.cluster_id, answer.controller_id) == (server.cluster_id, 3000)
     assert [(one.broker_id, one.port) for one in answer.brokers] == [(3000, server.port)]
 
+    assert answer.cluster_authorized_operations == -(1 << 31)
+
     assert lab.ask(DescribeClusterRequest(), 1).error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    assert lab.ask(DescribeClusterRequest(), 0).error_code == ErrorCode.INVALID_REQUEST, "it has no endpoint type"
+    assert lab.ask(DescribeClusterRequest(endpoint_type=3), 1).error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+
+
+def test_describe_cluster_has_the_operations_that_apache_kafka_has(lab: Lab) -> None:
+    lab.start()
+    request = DescribeClusterRequest(endpoint_type=2, include_cluster_authorized_operations=True)
+    assert lab.ask(request, 2).cluster_authorized_operations == 8096
 
 
 def test_a_full_disk_refuses_the_request_and_the_controller_goes_on(lab: Lab) -> None:
