@@ -11,6 +11,7 @@ from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import Option
 from kcli.broker.group_configs import GROUP_OPTIONS, check_group_configs, group_values
 from kcli.broker.topic_configs import TOPIC_OPTIONS, default_value
+from kcli.broker.topic_rules import check_name
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.acls import CLUSTER_NAME, ResourceType
@@ -121,6 +122,7 @@ def _alter_topic(cluster: ClusterView, name: str, alter: Alter, validate_only: b
         raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource name of a topic must not be empty")
     topic = cluster.topics.get(name)
     if topic is None:
+        check_name(name)
         raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist")
     overrides = alter(
         topic.configs, TOPIC_OPTIONS, lambda key: format_value(default_value(TOPIC_OPTIONS[key], cluster.settings))

@@ -231,6 +231,7 @@ def test_unknown_and_duplicate_resources_are_refused(wire: Wire, any_kafka: Kafk
     name = any_kafka.new_topic()
     assert alter(wire, TOPIC, "nope", ("retention.ms", SET, "1")) == UNKNOWN
     assert alter(wire, TOPIC, "", ("retention.ms", SET, "1")) == INVALID_REQUEST
+    assert alter(wire, TOPIC, "a/b", ("retention.ms", SET, "1")) == INVALID_TOPIC
     assert alter(wire, 99, "x", ("retention.ms", SET, "1")) == INVALID_REQUEST
     one = new.AlterConfigsResource(
         resource_type=TOPIC, resource_name=name, configs=[new.AlterableConfig(name="retention.ms", value="1")]
