@@ -223,6 +223,8 @@ def _response(
             stale.append((TopicPartition(name, requested.partition), data))
         topics[-1].partitions.append(data)
     endpoints = _add_leaders(broker, context, stale) if stale else []
+    if _replica(request)[0] >= 0:
+        endpoints = []  # as in Apache Kafka: a replica knows the brokers from the metadata log
     return FetchResponse(error_code=error, session_id=session_id, responses=topics, node_endpoints=endpoints)
 
 

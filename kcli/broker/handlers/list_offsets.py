@@ -1,6 +1,7 @@
 """ListOffsets (2), v1-11: the offset for a timestamp, of the start, of the end, or of the largest timestamp.
 
-A duplicate partition is refused (42). Deliberately missing: tiered storage, so the offsets of tiers (-5, -6) are
+A duplicate partition is refused (42). A debugging consumer (replica -2) may ask a follower, and like a replica it gets
+the log end. Deliberately missing: tiered storage, so the offsets of tiers (-5, -6) are
 unknown.
 """
 
@@ -36,6 +37,7 @@ _SINCE_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _READ_COMMITTED = 1
+_CONSUMER, _DEBUGGING_CONSUMER = -1, -2
 _NOT_AVAILABLE_SINCE_VERSION = 5
 
 # Offset, timestamp and leader epoch; -1 if unknown.
@@ -80,7 +82,8 @@ def _row(
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION)
         partition = broker.replica_manager.partition_or_error(tp)
         partition.check_epoch(requested.current_leader_epoch)
-        partition.check_leader()
+        if request.replica_id != _DEBUGGING_CONSUMER:
+            partition.check_leader()
         _check_caught_up(partition, request, requested.timestamp, context)
         offset, timestamp, epoch = _find(partition, requested.timestamp, _end(partition, request))
     except BrokerError as error:
@@ -102,7 +105,7 @@ def _check_caught_up(
 
     Its high watermark is then below the start of its leader epoch, and offsets known to consumers may lie above it.
     """
-    if timestamp == LATEST and request.replica_id < 0 and partition.log.high_watermark < partition.epoch_start:
+    if timestamp == LATEST and request.replica_id == _CONSUMER and partition.log.high_watermark < partition.epoch_start:
         is_known = context.api_version >= _NOT_AVAILABLE_SINCE_VERSION
         raise BrokerError(
             ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE, partition=partition.tp
@@ -114,8 +117,8 @@ def _error_row(requested: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsP
 
 
 def _end(partition: Partition, request: ListOffsetsRequest) -> int:
-    """Return the end offset for this client: log end (replicas), last stable offset or high watermark."""
-    if request.replica_id >= 0:
+    """Return the end offset for this client: last stable offset or high watermark, the log end for all others."""
+    if request.replica_id != _CONSUMER:
         return partition.log.log_end_offset
     is_committed_only = request.isolation_level == _READ_COMMITTED
     return partition.log.last_stable_offset if is_committed_only else partition.log.high_watermark

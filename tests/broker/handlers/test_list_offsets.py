@@ -110,6 +110,7 @@ class TestListOffsets:
         assert list_offsets(rig, LATEST)[1] == 6
         assert list_offsets(rig, LATEST, isolation_level=1)[1] == 6
         assert list_offsets(rig, LATEST, replica_id=2)[1] == 7
+        assert list_offsets(rig, LATEST, replica_id=-2)[1] == 7, "a debugging consumer reads like a replica"
         assert list_offsets(rig, T0 + 400) == (0, -1, -1, -1), "the record is not replicated yet"
 
     def test_unknown_partitions_and_wrong_leader_epochs_are_refused(self, rig: Rig) -> None:

@@ -13,6 +13,7 @@ from kcli.broker.node.peers import PeerError
 from kcli.broker.transaction.markers import TransactionMarker
 from kcli.protocol import metadata_records as records
 from kcli.protocol.messages.fetch import ReplicaState
+from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcli.structs import TopicPartition
 from tests.broker.replication.leader_rig import LeaderRig, fetched, produced
 from tests.broker.rig import batch
@@ -468,14 +469,24 @@ class TestFetchesOfReplicas:
         """Its earlier process may still fetch, and must not count as a replica."""
         rig.produce(acks=1)
         rig.publish(rig.registration(2, 555))
-        row = fetched(rig.replicate(2, 1))
+        answer = rig.replicate(2, 1)
+        row = fetched(answer)
         assert (row.error_code, row.current_leader.leader_id) == (NOT_LEADER, 1)
+        assert answer.value.node_endpoints == [], "a replica knows the brokers from the metadata log"
         assert fetched(rig.replicate(2, 0, epoch=-1)).error_code == NONE
         assert fetched(rig.replicate(2, 0, epoch=555)).error_code == NONE
 
     def test_only_leaders_serve_replicas(self, rig: LeaderRig) -> None:
         rig.change(leader=2)
         assert fetched(rig.replicate(3, 0)).error_code == NOT_LEADER
+
+    def test_a_debugging_consumer_may_ask_a_follower_for_offsets(self, rig: LeaderRig) -> None:
+        rig.produce(acks=1)
+        rig.change(leader=2)
+        for replica_id, expected in ((-1, (NOT_LEADER, -1, -1)), (2, (NOT_LEADER, -1, -1)), (-2, (NONE, 1, 1))):
+            topic = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(timestamp=-1)])
+            [row] = rig.ask(ListOffsetsRequest(replica_id=replica_id, topics=[topic]), 11).topics[0].partitions
+            assert (row.error_code, row.offset, row.leader_epoch) == expected
 
     def test_a_lost_leadership_ends_the_wait(self, rig: LeaderRig) -> None:
         waiting = rig.replicate(2, 0)
