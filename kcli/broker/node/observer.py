@@ -168,7 +168,6 @@ class Observer:
         if 0 <= diverging_end < first_kept or 0 <= snapshot_end < self._read_to[0]:
             self._refuse_older(max(diverging_end, snapshot_end))
             return
-        self._fault = ""
         if diverging_end >= 0:
             self._drop_from(diverging_end)
         elif row.snapshot_id.end_offset >= 0:
@@ -182,6 +181,9 @@ class Observer:
                 self._retry(str(fault), forget=True)
                 return
             self._take(batches, row.high_watermark)
+        if self._fault:
+            self._fault = ""
+            self._log("the metadata log is read again")
         self._fetch()
 
     def _follow_leader(self, row: PartitionData, endpoints: dict[int, Address]) -> bool:

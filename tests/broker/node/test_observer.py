@@ -142,17 +142,30 @@ def test_the_epoch_of_the_leader_is_learned_from_its_first_answer() -> None:
     assert list(scene.image.brokers) == [1]
 
 
-def test_an_error_is_followed_by_a_pause_and_reported_once() -> None:
+def test_an_error_is_followed_by_a_pause_and_reported_once_as_is_its_end() -> None:
     scene = Controller()
-    scene.answer(*[fetched(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)] * 3)
+    scene.answer(*[fetched(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)] * 3, *[fetched()] * 2)
     assert len(scene.network.delivered) == 1
     scene.later(100)
     scene.later(100)
     assert len(scene.network.delivered) == 3
     assert scene.controllers == [None, None, None]
+    scene.later(100)
     assert scene.logged == [
-        f"the metadata log cannot be read: Fetch of {METADATA_TOPIC}: NOT_LEADER_OR_FOLLOWER; trying again"
+        f"the metadata log cannot be read: Fetch of {METADATA_TOPIC}: NOT_LEADER_OR_FOLLOWER; trying again",
+        "the metadata log is read again",
     ]
+
+
+def test_a_damaged_record_is_reported_once() -> None:
+    scene = Controller()
+    damaged = bytearray(batch(0, broker_record(1)))
+    damaged[-1] ^= 1
+    scene.answer(*[fetched(bytes(damaged), 1)] * 3)
+    scene.later(100)
+    scene.later(100)
+    assert len(scene.network.delivered) == 3
+    assert len(scene.logged) == 1
 
 
 def test_records_that_the_controller_has_lost_are_dropped_before_they_are_applied() -> None:
