@@ -36,6 +36,7 @@ _SINCE_VERSION = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
+_OF_TIERS = (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 _READ_COMMITTED = 1
 _CONSUMER, _DEBUGGING_CONSUMER = -1, -2
 _NOT_AVAILABLE_SINCE_VERSION = 5
@@ -84,8 +85,10 @@ def _row(
         partition.check_epoch(requested.current_leader_epoch)
         if request.replica_id != _DEBUGGING_CONSUMER:
             partition.check_leader()
-        _check_caught_up(partition, request, requested.timestamp, context)
-        offset, timestamp, epoch = _find(partition, requested.timestamp, _end(partition, request))
+        found = _find(partition, requested.timestamp, _end(partition, request))
+        if requested.timestamp == LATEST or (found == _UNKNOWN and requested.timestamp not in _OF_TIERS):
+            _check_caught_up(partition, request, context)
+        offset, timestamp, epoch = found
     except BrokerError as error:
         return _error_row(requested, error.code)
     except OSError as error:
@@ -98,14 +101,13 @@ def _row(
     )
 
 
-def _check_caught_up(
-    partition: Partition, request: ListOffsetsRequest, timestamp: int, context: RequestContext
-) -> None:
+def _check_caught_up(partition: Partition, request: ListOffsetsRequest, context: RequestContext) -> None:
     """Refuse the end of the log to a client while a new leader does not know how far its records are replicated.
 
-    Its high watermark is then below the start of its leader epoch, and offsets known to consumers may lie above it.
+    Its high watermark is then below the start of its leader epoch, and offsets known to consumers may lie above it. A
+    timestamp after that of the high watermark is refused, too: its record may be among them.
     """
-    if timestamp == LATEST and request.replica_id == _CONSUMER and partition.log.high_watermark < partition.epoch_start:
+    if request.replica_id == _CONSUMER and partition.log.high_watermark < partition.epoch_start:
         is_known = context.api_version >= _NOT_AVAILABLE_SINCE_VERSION
         raise BrokerError(
             ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE, partition=partition.tp
@@ -130,7 +132,7 @@ def _find(partition: Partition, timestamp: int, end: int) -> _OffsetResult:
         return end, -1, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return log.log_start_offset, -1, _epoch_at_start(partition)
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+    if timestamp in _OF_TIERS:
         return _UNKNOWN
     result = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     return result if result is not None and result[0] < end else _UNKNOWN

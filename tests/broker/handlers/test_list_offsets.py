@@ -133,6 +133,18 @@ class TestListOffsets:
         delete_records(rig, 6)
         assert list_offsets(rig, EARLIEST) == (0, 6, -1, 3)
 
+    def test_a_new_leader_does_not_know_which_records_are_replicated(self, rig: Rig) -> None:
+        """Observed on a leader of Apache Kafka whose only live follower did not fetch since the election."""
+        partition = rig.follower("t", end=6)
+        rig.replica_manager.append_internal(partition.tp, batch("g", now_ms=T0 + 500), T0)
+        partition.epoch_start = 7
+        for timestamp in (LATEST, T0 + 400, T0 + 900):
+            assert list_offsets(rig, timestamp) == list_offsets(rig, timestamp, 5) == (78, -1, -1, -1)
+            assert list_offsets(rig, timestamp, 4)[0] == 5, "v4 has no OFFSET_NOT_AVAILABLE"
+            assert list_offsets(rig, timestamp, replica_id=2)[0] == 0
+        known = {LATEST_TIERED: (0, -1, -1, -1), EARLIEST: (0, 0, -1, 0), T0 + 2: (0, 2, T0 + 2, 0)}
+        assert {timestamp: list_offsets(rig, timestamp) for timestamp in known} == known
+
 
 class TestDeleteRecords:
     def test_log_start_offset_only_increases(self, rig: Rig) -> None:
