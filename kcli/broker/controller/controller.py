@@ -188,6 +188,22 @@ def failed(request: Request[Any], context: RequestContext, error: BrokerError) -
     return response
 
 
+def not_written(decision: Decision, request: Request[Any], context: RequestContext, error: BrokerError) -> Message:
+    """Return the answer to a request whose records cannot be written: this error, in each row that had none."""
+    if context.api_key not in _ROWS:
+        return failed(request, context, error)
+    rows, names = _ROWS[context.api_key]
+
+    def row_of(decided: Any) -> Any:
+        if decided.error_code:
+            return decided
+        named = {name: getattr(decided, name) for name in names}
+        return type(decided)(**named, error_code=error.code, error_message=error.detail)
+
+    answer: Any = type(decision.response)
+    return answer(**{rows: [row_of(one) for one in getattr(decision.response, rows)]})  # type: ignore[no-any-return]
+
+
 class _Client(NamedTuple):
     """The part of the settings that the handlers of delegation tokens use: how the client is authenticated.
 
@@ -318,6 +334,18 @@ _WITH_ROWS: dict[int, Callable[[Any, BrokerError, int], Message]] = {
     ApiKey.ELECT_LEADERS: elections_failed,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: reassignments_failed,
     ApiKey.ALTER_CLIENT_QUOTAS: _quotas_failed,
+}
+
+#: Of the requests of clients whose answers have errors in rows only: the rows, and the fields that name them.
+_ROWS: dict[int, tuple[str, tuple[str, ...]]] = {
+    ApiKey.CREATE_TOPICS: ("topics", ("name",)),
+    ApiKey.DELETE_TOPICS: ("responses", ("name", "topic_id")),
+    ApiKey.CREATE_PARTITIONS: ("results", ("name",)),
+    ApiKey.ALTER_CONFIGS: ("responses", ("resource_type", "resource_name")),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ("responses", ("resource_type", "resource_name")),
+    ApiKey.CREATE_ACLS: ("results", ()),
+    ApiKey.DELETE_ACLS: ("filter_results", ()),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ("results", ("user",)),
 }
 
 #: The decision about a request, and the right on the cluster that it needs; None if the decision asks for rights.

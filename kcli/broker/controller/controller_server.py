@@ -9,7 +9,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.broker.connection_quotas import ConnectionQuotas, max_open_connections
-from kcli.broker.controller.controller import Controller, Decision, decided_apis
+from kcli.broker.controller.controller import Controller, Decision, decided_apis, not_written
 from kcli.broker.controller.envelope import handle_envelope
 from kcli.broker.controller.metadata_log import MAX_BATCH_RECORDS, MetadataLog
 from kcli.broker.controller.quorum import Quorum, VoterListener
@@ -257,7 +257,10 @@ class ControllerServer(ServerLoop):
             self.controller.check_right(operation, context)
             return answer(request, context)
         decision = self.controller.handle(request, context)
-        self._carry_out(decision)
+        try:
+            self._carry_out(decision)
+        except BrokerError as error:
+            return not_written(decision, request, context, error)
         return decision.response
 
     def _carry_out(self, decision: Decision) -> None:
@@ -268,8 +271,9 @@ class ControllerServer(ServerLoop):
             except OSError as error:
                 if not is_exhausted(error):
                     self.failed = error
-                self._log(f"records of the metadata log cannot be written: {error.strerror or error}")
-                raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
+                fault = f"records of the metadata log cannot be written: {error.strerror or error}"
+                self._log(fault)
+                raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, fault) from None
             self.quorum.appended()
             self._snapshot_if_due()
         self._wait_for_tick()

@@ -22,10 +22,14 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError
 from kcli.protocol.codec import decode
 from kcli.protocol.headers import decode_response, encode_request
+from kcli.protocol.messages import alter_configs as old
+from kcli.protocol.messages import incremental_alter_configs as new
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
 from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kcli.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
-from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kcli.protocol.messages.describe_acls import DescribeAclsRequest
 from kcli.protocol.messages.describe_cluster import DescribeClusterRequest
 from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -127,7 +131,7 @@ class Lab:
         """Send a request in an envelope, and return the response inside the answer."""
         answer = self.ask(enveloped(request, version), 0)
         assert answer.error_code == 0
-        correlation_id, response = decode_response(CreateTopicsResponse, version, bytes(answer.response_data or b""))
+        correlation_id, response = decode_response(request.RESPONSE, version, bytes(answer.response_data or b""))
         assert correlation_id == 5
         return response
 
@@ -367,13 +371,43 @@ def test_a_full_disk_refuses_the_request_and_the_controller_goes_on(lab: Lab) ->
     server = lab.start()
     lab.register()
     lab.files.faults.append(Fault("append", ".log", errno.ENOSPC))
-    refused = lab.ask(enveloped(create("a"), 7), 0)
-    assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    twice = CreateTopicsRequest(topics=[*create("a").topics, *create("no/name").topics])
+    rows = lab.forward(twice, 7).topics
+    assert [(one.name, one.error_code) for one in rows] == [
+        ("a", ErrorCode.UNKNOWN_SERVER_ERROR),
+        ("no/name", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ]
+    assert rows[0].error_message == "records of the metadata log cannot be written: No space left on device"
+    assert (rows[0].topic_id.int, rows[0].num_partitions) == (0, -1)
     assert server.controller.image.topics == {}
     assert "No space left" in lab.messages[-1]
 
     assert lab.forward(create("a"), 7).topics[0].error_code == 0
     assert server.failed is None
+
+
+def test_every_change_of_clients_has_the_error_of_a_full_disk(lab: Lab) -> None:
+    """Without an error in the answer, a node would close its client's connection, and the outcome would be unknown."""
+    lab.start()
+    lab.register()
+    assert lab.forward(create("a"), 7).topics[0].error_code == 0
+    named: dict[str, Any] = {"resource_type": 2, "resource_name": "a"}
+    setting = {"name": "retention.ms", "value": "1"}
+    replaced = old.AlterConfigsResource(**named, configs=[old.AlterableConfig(**setting)])
+    changed = new.AlterConfigsResource(**named, configs=[new.AlterableConfig(**setting)])
+    changes: list[tuple[Request[Any], int]] = [
+        (DeleteTopicsRequest(topics=[DeleteTopicState(name="a")]), 6),
+        (CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a", count=9, assignments=None)]), 3),
+        (old.AlterConfigsRequest(resources=[replaced]), 2),
+        (new.IncrementalAlterConfigsRequest(resources=[changed]), 1),
+    ]
+    for request, version in changes:
+        lab.files.faults.append(Fault("append", ".log", errno.ENOSPC))
+        answer = lab.forward(request, version)
+        [row] = answer.results if hasattr(answer, "results") else answer.responses
+        assert (row.error_code, row.error_message) == (ErrorCode.UNKNOWN_SERVER_ERROR, lab.messages[-1])
+        assert (row.name if hasattr(row, "name") else row.resource_name) == "a"
+        assert "No space left" in row.error_message
 
 
 def test_requests_with_any_values_are_answered_or_refused(lab: Lab) -> None:
@@ -399,7 +433,7 @@ def test_a_failing_disk_stops_the_controller(lab: Lab) -> None:
     server = lab.start()
     lab.register()
     lab.files.faults.append(Fault("sync", ".log", errno.EIO))
-    assert lab.ask(enveloped(create("a"), 7), 0).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert lab.forward(create("a"), 7).topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
     server.wakeup()
     with pytest.raises(ControllerFailed, match="the metadata log has failed"):
