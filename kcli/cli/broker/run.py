@@ -115,11 +115,11 @@ def run(
             _refuse_cluster_directory(merged)
         if nodes is not None:
             return _run_cluster(env, merged, nodes, host, port, topics, signals, is_temporary=ephemeral)
+        where = {**dict.fromkeys(of_file, f"{properties}: "), **dict.fromkeys(given, "-c ")}
         if node is not None:
-            _use_node(env, merged, node)
+            where = {**_use_node(env, merged, node), **where}
         else:
             _choose_listener(merged, given, host, port)
-        where = {**dict.fromkeys(of_file, f"{properties}: "), **dict.fromkeys(given, "-c ")}
         return _serve(env, _settings(env, merged, where), where, topics, signals)
 
 
@@ -364,8 +364,11 @@ def _refuse_cluster_directory(properties: Mapping[str, str]) -> None:
         )
 
 
-def _use_node(env: Environment, properties: dict[str, str], number: int) -> None:
-    """Add the stored properties of a node of the cluster in the data directory; the given ones are stronger."""
+def _use_node(env: Environment, properties: dict[str, str], number: int) -> dict[str, str]:
+    """Add the stored properties of a node of the cluster in the data directory; the given ones are stronger.
+
+    Return the origin of each, to stand before an error.
+    """
     from shlex import quote
 
     from kcli.broker.cluster_directory import CONTROLLER, ClusterDirectory, address_of, node_name
@@ -384,6 +387,7 @@ def _use_node(env: Environment, properties: dict[str, str], number: int) -> None
             f"kcli: the controller of this cluster is not running, and node {number} waits for it; start it: "
             f"kcli broker run --nodes {max(directory.nodes)} --data-dir {quote(directory.path)}"
         )
+    return dict.fromkeys(stored, f"{directory.file(name)}: ")
 
 
 def _run_cluster(

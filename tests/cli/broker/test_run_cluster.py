@@ -252,6 +252,15 @@ def test_a_damaged_file_of_a_node_is_named(option: str, tmp_path: Path) -> None:
     assert re.fullmatch(rf"kcli: {tmp_path}/\S+: process\.roles is missing; restore the file, or remove it\n", error)
 
 
+def test_an_error_in_the_file_of_a_node_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "node-1.properties"
+    settings = node_properties(1, "node-1", ("127.0.0.1", 9), "127.0.0.1:9", {"num.partitions": "many"})
+    ClusterDirectory(str(tmp_path)).write("node-1", settings)
+    status, error = refused("--node", "1", "--data-dir", str(tmp_path))
+    assert status == 2
+    assert error.splitlines()[-1].startswith(f"kcli: {file}: num.partitions: the value is not valid")
+
+
 def test_a_signal_during_the_start_stops_what_has_been_started(start: Callable[..., Run], tmp_path: Path) -> None:
     """The directory of the controller appears when its process has been forked."""
     command = [*KCLI, "--nodes", "3", "--port", "0", "--data-dir", str(tmp_path / "cluster")]
