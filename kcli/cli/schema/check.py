@@ -47,7 +47,7 @@ def run(
     if schema_file is None:
         raise ConfigError("--schema-file is missing; use --schema-file FILE")
     if against not in (None, "all", "latest"):
-        version_of("--against", against or "")
+        version_of("--against", against or "", "latest or all")
     registry = registry_of(common, schema_registry)
     schema = schema_of_file(env, registry, schema_file, type, reference, subject)
     _check_file(registry, schema, schema_file)

@@ -46,12 +46,12 @@ def registry_of(common: Common, url: str | None) -> SchemaRegistry:
     return registry
 
 
-def version_of(option: str, text: str) -> int | str:
-    """Return a version: a number or `latest`. ConfigError for anything else."""
+def version_of(option: str, text: str, names: str = "or latest") -> int | str:
+    """Return a version: a number or `latest`. ConfigError for anything else, with `names` as the other choices."""
     if text == "latest":
         return text
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**31):
-        raise ConfigError(f"{option}: {text!r} is not a version; use a number from 1, or latest")
+        raise ConfigError(f"{option}: {text!r} is not a version; use a number from 1, {names}")
     return int(text)
 
 

@@ -284,7 +284,7 @@ def test_check_takes_the_references_of_the_newest_version_or_the_given_ones(
         (
             "check orders-value --schema-file no.avsc --against x",
             2,
-            "--against: 'x' is not a version; use a number from 1, or latest",
+            "--against: 'x' is not a version; use a number from 1, latest or all",
         ),
         (
             "list --match (",
