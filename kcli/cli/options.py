@@ -292,8 +292,10 @@ def common_options(
         Layer("KCLI_BOOTSTRAP_SERVER", _present("bootstrap.servers", environ.get("KCLI_BOOTSTRAP_SERVER"))),
         Layer("KCLI_TIMEOUT", _present(_TIMEOUT, _variable_as_ms(environ.get("KCLI_TIMEOUT")))),
         Layer("KCLI_SCHEMA_REGISTRY", _present(_REGISTRY, environ.get("KCLI_SCHEMA_REGISTRY"))),
-        Layer("KCLI_PROPERTY", client_properties("KCLI_PROPERTY", environ.get("KCLI_PROPERTY", "").splitlines())),
+        Layer("KCLI_PROPERTY", client_properties("KCLI_PROPERTY", _lines(environ.get("KCLI_PROPERTY", "")))),
     ]
+    if command_config == "":  # such as "$CONFIG" of a script: the default cluster is not the one that it means
+        raise ConfigError("--command-config: the path must not be empty")
     file = command_config or environ.get("KCLI_COMMAND_CONFIG")
     names_cluster = file or any("bootstrap.servers" in layer.properties for layer in (*options, *variables))
     chosen = _choose_profile(env, profile, names_cluster=bool(names_cluster))
@@ -308,7 +310,7 @@ def common_options(
         layers.append(Layer(f"profile {chosen.applied.name}", canonical(chosen.applied.properties)))
     layers += variables + options
     form = _output("--output", output)
-    default = _output("KCLI_OUTPUT", environ.get("KCLI_OUTPUT"))
+    default = _output("KCLI_OUTPUT", environ.get("KCLI_OUTPUT") or None)
 
     def with_profile(name: str) -> Common:
         return common_options(env, name, bootstrap_server, property, command_config, timeout, output, verbose)
@@ -350,6 +352,10 @@ def _warn_of_override(env: Environment, common: Common) -> None:
         return
     if profile.bootstrap_servers not in (None, common.given["bootstrap.servers"]):
         env.report(f"kcli: warning: {source} overrides bootstrap-servers of profile {profile.name}")
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def _present(name: str, value: str | None) -> dict[str, str]:
@@ -406,9 +412,9 @@ def _timeout_ms(properties: dict[str, str]) -> float:
 
 
 def _output(where: str, value: str | None) -> str | None:
-    if value:
+    if value is not None:
         check_choice(where, value, OUTPUTS)
-    return value or None
+    return value
 
 
 @contextmanager

@@ -26,8 +26,6 @@ def key_values(where: str, texts: Iterable[str]) -> dict[str, str]:
     pairs = {}
     for number, text in enumerate(texts, 1):
         key, equals, value = text.partition("=")
-        if not text.strip():
-            continue
         if not equals or not re.fullmatch(_NAME, key.strip()):
             raise ConfigError(
                 f"{where}: value {number} is not valid; write key=value (it is not shown: it may contain a password)"

@@ -154,6 +154,7 @@ ERRORS = [
     ),
     ("produce orders --acks 7", 2, "kcli: --acks: '7' is not valid; use all, -1, 0 or 1"),
     ("produce orders -K ''", 2, "kcli: -K must not be empty; give the delimiter between key and value"),
+    ("produce orders --transactional-id ' '", 2, "kcli: --transactional-id must not be empty"),
     ("produce orders --partition 9", 3, "kcli: UNKNOWN_TOPIC_OR_PARTITION: topic orders has partitions 0 to 2, not 9"),
     ("produce orders --input foo", 2, "kcli: --input: 'foo' is not valid; use raw or jsonl"),
     ("produce orders --timestamp soon", 2, "kcli: --timestamp: 'soon' is not a whole number (see kcli produce --help)"),
@@ -284,7 +285,13 @@ ERRORS = [
     ),
     ("consume orders --no-commit", 2, "kcli: --no-commit requires --group"),
     ("consume orders --group ''", 2, "kcli: --group: the group name must not be empty"),
+    ("consume orders --group ' '", 2, "kcli: --group: the group name must not be empty"),
     ("consume orders --group g --instance-id ''", 2, "kcli: --instance-id: the id must not be empty"),
+    ("consume orders --group g --instance-id ' '", 2, "kcli: --instance-id: the id must not be empty"),
+    ("consume orders --share ' '", 2, "kcli: --share: the group name must not be empty"),
+    ("consume orders --share g --ack ''", 2, "kcli: --ack: '' is not valid; use accept, release or reject"),
+    ("consume --topics ''", 2, "kcli: --topics: the regular expression must not be empty: no topic has an empty name"),
+    ("consume orders --checkpoint ''", 2, "kcli: --checkpoint: the path must not be empty"),
     ("consume orders --group g --protocol new", 2, "kcli: --protocol: 'new' is not valid; use classic or consumer"),
     # group
     ("group explain billing --fail-on bad", 2, "kcli: --fail-on: 'bad' is not valid; use problem, warning or note"),
@@ -323,6 +330,15 @@ ERRORS = [
             "kcli: --state: 'Foo' is not valid; use Stable, Empty, PreparingRebalance, CompletingRebalance, "
             "Dead, Assigning, Reconciling, NotReady"
         ),
+    ),
+    # An empty value, such as "$CONFIG" of a script, is not an option that was not given.
+    ("group list --command-config ''", 2, "kcli: --command-config: the path must not be empty"),
+    ("group list --output ''", 2, "kcli: --output: '' is not valid; use table, json, jsonl, csv or tsv"),
+    ("profile list --output ''", 2, "kcli: --output: '' is not valid; use table, json, jsonl, csv or tsv"),
+    (
+        "group list -X ''",
+        2,
+        "kcli: -X: value 1 is not valid; write key=value (it is not shown: it may contain a password)",
     ),
     ("group list --type foo", 2, "kcli: --type: 'foo' is not valid; use classic, consumer, share, streams"),
     (
@@ -465,6 +481,11 @@ ERRORS = [
         "spark load out -t t --value raw",
         2,
         "kcli: --value is for --format json and csv; parquet has the type of the values",
+    ),
+    (
+        "schema check s --schema-file f.avsc --against old",
+        2,
+        "kcli: --against: 'old' is not a version; use a number from 1, latest or all",
     ),
     ("spark load out -t t --format csv --value hex", 2, "kcli: --value: 'hex' is not valid; use raw or string"),
     ("spark load out -t t --partitions all", 2, "kcli: --partitions: 'all' is not valid; use keep or by-key"),

@@ -45,6 +45,8 @@ class CheckpointFile:
 
     def __init__(self, path: str) -> None:
         """Open and lock the file; it is created if it does not exist. Raise ConfigError, or Refused if it is in use."""
+        if not path:
+            raise ConfigError("--checkpoint: the path must not be empty")
         self.path = path
         self._real_path = os.path.realpath(path)
         self._fd = self._lock()

@@ -99,6 +99,8 @@ def choose_topics(
 
 def compile_topics(expression: str) -> re.Pattern[str]:
     """Return the expression of --topics. Raise ConfigError if it is not valid."""
+    if not expression:
+        raise ConfigError("--topics: the regular expression must not be empty: no topic has an empty name")
     try:
         return compile_regex(expression)
     except re.error as error:

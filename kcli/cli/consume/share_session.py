@@ -35,7 +35,7 @@ def acknowledge_type(text: str | None, *, max_records: int | None) -> Acknowledg
     """Return the value of --ack. ConfigError if it is not valid, or releases without a limit."""
     from kcli.cli.options import check_choice
 
-    check_choice("--ack", text := text or "accept", ACKNOWLEDGEMENTS)
+    check_choice("--ack", text := "accept" if text is None else text, ACKNOWLEDGEMENTS)
     if text == "release" and max_records is None:
         raise ConfigError(
             "--ack release requires -n: the brokers deliver a released record again, and count deliveries"
@@ -47,7 +47,7 @@ def refuse_with_share(group: str | None, given: Mapping[str, object]) -> None:
     """Raise ConfigError for options that cannot be combined with --share, and for --ack without it."""
     if group is None:
         raise ConfigError("--ack requires --share")
-    if not group:
+    if not group.strip():
         raise ConfigError("--share: the group name must not be empty")
     for option, value in given.items():
         if value:

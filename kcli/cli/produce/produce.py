@@ -257,7 +257,7 @@ def _config(common: Common, compression: str | None, acks: str | None, transacti
     """Return Kafka's defaults, adjusted for bulk, with `--timeout` as the delivery timeout of a record."""
     from kcli.client.config import ProducerConfig
 
-    if transactional_id == "":
+    if transactional_id is not None and not transactional_id.strip():  # stripped, it would mean no transaction
         raise ConfigError("--transactional-id must not be empty")
     chosen = {"compression_type": compression, "acks": acks, "transactional_id": transactional_id}
     config = common.config(ProducerConfig, **{name: value for name, value in chosen.items() if value is not None})

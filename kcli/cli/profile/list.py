@@ -47,9 +47,9 @@ def run(
     from kcli.cli.output.report import Report
     from kcli.cli.profile.profile_file import path_of, read_file, report_exposure
 
-    form = output or env.environ.get("KCLI_OUTPUT") or None
+    form = output if output is not None else env.environ.get("KCLI_OUTPUT") or None
     if form is not None:
-        check_choice("--output" if output else "KCLI_OUTPUT", form, OUTPUTS)
+        check_choice("KCLI_OUTPUT" if output is None else "--output", form, OUTPUTS)
     file = read_file(path_of(env))
     report_exposure(env, file)
     items = [
