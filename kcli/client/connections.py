@@ -23,7 +23,10 @@ def resolve(host: str, port: int) -> list[SocketAddress]:
     """Return the addresses of a host name in the system's order of preference. Raise OSError. This may block."""
     # As bytes, because for a string Python imports its tables of international names, which takes ten milliseconds.
     name = host.encode() if host.isascii() else host
-    addresses = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    try:
+        addresses = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    except UnicodeError:  # Python cannot encode it for DNS: a label is empty or has more than 63 characters
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from None
     return list(dict.fromkeys((int(family), sockaddr) for family, _, _, _, sockaddr in addresses))
 
 

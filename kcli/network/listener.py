@@ -49,7 +49,10 @@ def bind_socket(host: str, port: int) -> socket.socket:
 
     It does not listen yet. OSError if it cannot be bound. The port can be bound again right after a restart.
     """
-    addresses = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        addresses = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except UnicodeError:  # Python cannot encode it for DNS: a label is empty or has more than 63 characters
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from None
     family, _, _, _, address = addresses[0]
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -78,7 +78,10 @@ def send_request(
     phase = f"no connection in {connect_timeout_ms:.0f} ms"
     try:
         connect_deadline = time.monotonic() + connect_timeout_ms / 1000
-        sock = socket.create_connection((connection.host, connection.port), connect_timeout_ms / 1000)
+        try:
+            sock = socket.create_connection((connection.host, connection.port), connect_timeout_ms / 1000)
+        except UnicodeError:  # Python cannot encode it for DNS: a label is empty or has more than 63 characters
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from None
         if parts.scheme == "https":
             assert tls is not None
             phase = f"the TLS handshake is not complete after {connect_timeout_ms:.0f} ms"

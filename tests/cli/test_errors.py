@@ -331,6 +331,14 @@ ERRORS = [
             "Dead, Assigning, Reconciling, NotReady"
         ),
     ),
+    (
+        "group list -b é..b:9092 --timeout 5",
+        5,
+        (
+            "kcli: no broker answered at é..b:9092: the host name é..b cannot be resolved: Name or service not known "
+            "(awaited=metadata)"
+        ),
+    ),
     # An empty value, such as "$CONFIG" of a script, is not an option that was not given.
     ("group list --command-config ''", 2, "kcli: --command-config: the path must not be empty"),
     ("group list --output ''", 2, "kcli: --output: '' is not valid; use table, json, jsonl, csv or tsv"),

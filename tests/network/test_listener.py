@@ -91,3 +91,9 @@ def test_a_port_in_use_is_an_error_and_leaks_no_socket() -> None:
     listening.listen()
     with listening, pytest.raises(OSError, match="in use"):
         bind_socket("localhost", listening.getsockname()[1])
+
+
+@pytest.mark.parametrize("name", ["a..b", "a" * 64])
+def test_a_name_that_dns_cannot_have_is_an_os_error(name: str) -> None:
+    with pytest.raises(OSError, match="Name or service not known"):
+        bind_socket(name, 0)

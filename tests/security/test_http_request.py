@@ -78,8 +78,9 @@ def test_refused_connection():
         get(port)
 
 
-def test_unknown_name():
-    parts = parse_url("http://name.invalid/x")
+@pytest.mark.parametrize("name", ["name.invalid", "a..b", "a" * 64])
+def test_unknown_name(name: str):
+    parts = parse_url(f"http://{name}/x")
     assert parts is not None
     with pytest.raises(HttpError, match=r"^its name cannot be resolved: "):
         send_request(parts, {}, None, connect_timeout_ms=5000, read_timeout_ms=5000)

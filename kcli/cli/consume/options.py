@@ -264,7 +264,7 @@ def check_topics(wanted: Mapping[str, list[int] | None], partitions: Sequence[st
 
 def member_properties(options: MemberOptions, offsets: Sequence[str]) -> dict[str, str]:
     """Return Kafka properties for the options. Raise ConfigError for options that cannot be combined."""
-    if not (options.group or "").strip():  # Kafka's properties are stripped
+    if options.group is None or not options.group.strip():  # Kafka's properties are stripped
         raise ConfigError("--group: the group name must not be empty")
     own = {"group.id": options.group, "enable.auto.commit": "false"}
     if options.instance_id is not None and not options.instance_id.strip():

@@ -193,8 +193,9 @@ def _served(page: Page, address: tuple[str, int], env: Environment) -> Iterator[
     registry.register(page)
     try:
         server, thread = start_http_server(port, host, registry)
-    except OSError as error:
-        raise ConfigError(f"--listen: cannot listen on {shown}:{port}: {error.strerror}") from None
+    except (OSError, UnicodeError) as error:  # UnicodeError: not a name that DNS can have
+        problem = error.strerror if isinstance(error, OSError) else "Name or service not known"
+        raise ConfigError(f"--listen: cannot listen on {shown}:{port}: {problem}") from None
     try:
         env.report(f"kcli: metrics are at http://{shown}:{server.server_port}/metrics; Ctrl-C ends")
         yield

@@ -158,6 +158,7 @@ def test_the_cluster_name_is_the_profile(billing: EmbeddedBroker, tmp_path: Path
         (("lag", "--all", "-O", "openmetrics", "--by-topic"), "--by-topic cannot be combined with --output openme"),
         (("metrics", "--all", "--listen", "9308"), "--listen: '9308' is not valid; use HOST:PORT, such as 127.0.0.1:"),
         (("metrics", "--all", "--listen", "192.0.2.1:1"), "--listen: cannot listen on 192.0.2.1:1: "),
+        (("metrics", "--all", "--listen", "a..b:1"), "--listen: cannot listen on a..b:1: Name or service not known"),
         (("metrics", "--all", "--interval", "0"), "--interval: 0 is not valid; use a number of seconds above 0"),
         (("metrics",), "select groups in exactly one form: group names, --all, or --match REGEX"),
     ],
