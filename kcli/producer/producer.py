@@ -420,7 +420,8 @@ class Producer:
         too_large = sized.larger_than(limit - HEADER_BYTES)
         accepted = sized.records.select([index for index, is_too_large in enumerate(too_large) if not is_too_large])
         tp = TopicPartition(topic, -1 if partition is None else partition)
-        error = BrokerError(ErrorCode.MESSAGE_TOO_LARGE, f"a record is larger than max.request.size, {limit} bytes")
+        problem = f"a record is larger than max.request.size, {limit} bytes; set a larger max.request.size"
+        error = BrokerError(ErrorCode.MESSAGE_TOO_LARGE, problem)
         if self._transactions is not None:
             self._transactions.record_failed(error)
         on_outcome(Outcome(tp, sum(too_large), error=error))

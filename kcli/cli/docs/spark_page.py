@@ -64,6 +64,9 @@ kcli spark load lake/orders --topic orders-restored --dry-run
 kcli spark load lake/orders --topic orders-restored
 kcli spark load lake/orders --topic orders-restored --resume
 
+Records of more than 1 MiB need -X max.request.size=BYTES. Spark has no times after the year 294246: a later timestamp,
+such as one that a producer wrote in nanoseconds, becomes the last one.
+
 To compare the two topics:
 
 \b

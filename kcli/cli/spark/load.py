@@ -58,7 +58,7 @@ def run(
 
     The files need the columns value, partition and offset. Parquet and ORC keep all bytes; json and csv do after
     `export --value raw`, to be given here too; without it, keys and values must have been UTF-8. Values that were
-    exported as columns cannot be loaded.
+    exported as columns cannot be loaded. A record of more than 1 MiB needs -X max.request.size=BYTES.
 
     The topic must be empty, unless --append or --resume is given. A task that fails is repeated and continues after the
     records that are stored, so each record is stored once. An interrupted load leaves the records that it has stored:

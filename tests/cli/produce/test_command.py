@@ -137,7 +137,8 @@ def test_a_line_that_is_too_long_is_a_failed_record(kafka: Kafka) -> None:
     run = kafka.produce("-X", "max.request.size=1000", stdin=b"a\n" + b"x" * 400_000 + b"\n" + b"y" * 990 + b"\nb\n")
     assert run.status == 1
     assert run.err.splitlines() == [
-        "kcli: 1 record not stored: MESSAGE_TOO_LARGE: a record is larger than max.request.size, 1000 bytes",
+        "kcli: 1 record not stored: MESSAGE_TOO_LARGE: a record is larger than max.request.size, 1000 bytes; "
+        "set a larger max.request.size",
         "kcli: 1 record not stored: longer than 1,000 bytes (max.request.size)",
     ]
     assert [value for _, value in kafka.keys_and_values()] == [b"a", b"b"]
