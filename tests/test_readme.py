@@ -9,6 +9,8 @@ import importlib
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
@@ -22,6 +24,7 @@ from tests.needs import needs_kerberos_library, needs_package
 
 ROOT = Path(__file__).parents[1]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+BENCH = ROOT / "tests" / "bench" / "README.md"
 PAGES = (ROOT / "README.md", ROOT / "kcli" / "cli" / "docs" / "guide.md")
 NOT_RUN = (
     ["broker"],
@@ -96,6 +99,14 @@ def test_paths_exist(page: Path) -> None:
     paths = [word for word in marked(page) if re.fullmatch(r"(\.?[\w*-]+/)+[\w.*-]*|[\w-]+\.(md|py)", word)]
     assert [path for path in paths if not any(ROOT.glob(path)) and not any(ROOT.glob(f"*/**/{path}"))] == []
     assert paths
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", sorted({*re.findall(r"tests\.bench\.[a-z]\w+", BENCH.read_text("utf-8"))}))
+def test_each_program_of_the_measurements_shows_its_options(module: str) -> None:
+    process = subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout.startswith("usage: ")
 
 
 def test_names_in_the_recipes_exist() -> None:

@@ -7,7 +7,7 @@ AssertionError.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 import time
 from contextlib import ExitStack
@@ -42,4 +42,8 @@ def _start(broker: str, folder: Path, stack: ExitStack) -> Kafka:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200, sys.argv[2:] or list(BROKERS))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rounds", type=int, nargs="?", default=200)
+    parser.add_argument("brokers", nargs="*", choices=BROKERS, help="default: kcli apache")
+    options = parser.parse_args()
+    main(options.rounds, options.brokers or list(BROKERS))

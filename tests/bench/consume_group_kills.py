@@ -7,7 +7,7 @@ AssertionError.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -45,5 +45,8 @@ def main(rounds: int, manners: dict[str, tuple[str, ...]]) -> None:
 
 
 if __name__ == "__main__":
-    chosen = {name: MANNERS[name] for name in sys.argv[2:]} or MANNERS
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 50, chosen)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rounds", type=int, nargs="?", default=50)
+    parser.add_argument("members", nargs="*", choices=MANNERS, help="default: all")
+    options = parser.parse_args()
+    main(options.rounds, {name: MANNERS[name] for name in options.members} or MANNERS)

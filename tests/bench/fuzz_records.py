@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import random
 import resource
-import sys
 import time
 import warnings
 
@@ -41,4 +41,8 @@ def main(count: int = 200_000, seed: int = 1) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int, nargs="?", default=200_000)
+    parser.add_argument("seed", type=int, nargs="?", default=1)
+    options = parser.parse_args()
+    main(options.count, options.seed)

@@ -7,7 +7,7 @@ prints a line for each group of 20; a reader that differs from the truth raises 
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -49,5 +49,9 @@ def main(count: int, name: str, kills: int) -> None:
 
 
 if __name__ == "__main__":
-    given = [*sys.argv[1:], *("100", "kcli", "4")[len(sys.argv) - 1 :]]
-    main(int(given[0]), given[1], int(given[2]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("histories", type=int, nargs="?", default=100)
+    parser.add_argument("broker", nargs="?", default="kcli", choices=("kcli", "apache"))
+    parser.add_argument("kills", type=int, nargs="?", default=4)
+    options = parser.parse_args()
+    main(options.histories, options.broker, options.kills)

@@ -7,8 +7,8 @@ raises AssertionError: see `tests.interop.transaction_kills`.
 
 from __future__ import annotations
 
+import argparse
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -85,4 +85,8 @@ def main(rounds: int, name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 300, sys.argv[2] if len(sys.argv) > 2 else "kcli")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rounds", type=int, nargs="?", default=300)
+    parser.add_argument("killed", nargs="?", default="kcli", choices=("kcli", "apache", *_CLUSTERS))
+    options = parser.parse_args()
+    main(options.rounds, options.killed)

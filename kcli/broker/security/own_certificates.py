@@ -34,7 +34,7 @@ class Authority:
             from cryptography.hazmat.primitives.asymmetric import ec
         except ImportError:
             raise KcliError(
-                "certificates need the Python package cryptography; install kcli with the extra tls: kcli-kafka[tls]"
+                "certificates need the Python package cryptography: pip install 'kcli-kafka[tls]'"
             ) from None
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _subject("kcli embedded broker CA")
