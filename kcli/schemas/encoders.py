@@ -70,9 +70,11 @@ def schema_encoder(
 ) -> Encoder:
     """Return the encoder of avro, protobuf or json-schema: arguments as of `kcli.schemas.serdes.make_encoder`."""
     if registry is None and (schema_id is not None or subject is not None or register):
-        raise ConfigError(f"{side}: a schema id, a subject and registering need --schema-registry URL")
+        raise ConfigError(
+            f"{side}: a schema id, a subject or --register requires a schema registry; use --schema-registry URL"
+        )
     if schema_id is not None and (subject is not None or schema_file is not None):
-        raise ConfigError(f"{side}: give a schema id, a subject or a schema file, not both")
+        raise ConfigError(f"{side}: a schema id cannot be combined with a subject or a schema file")
     if register and schema_file is None:
         raise ConfigError(f"{side}: registering needs the schema: use --schema-file FILE")
     if schema_file is None and registry is None:

@@ -436,6 +436,7 @@ ERRORS = [
     # assignor
     ("assignor show -s range -m a=orders -m a=bills", 2, "kcli: --member a=bills: member a is given twice"),
     ("assignor show -s rang -m a", 2, "kcli: --strategy: 'rang' is not a known assignor; did you mean range?"),
+    ("assignor diff billing --to range --remove w", 3, "kcli: there is no member w; the group is empty"),
     ("assignor show -s range", 2, "kcli: the members are missing; give --member NAME=TOPIC,TOPIC for each"),
     (
         "assignor show -s range -m a=orders@",

@@ -54,8 +54,8 @@ class Situation(NamedTuple):
                 )
             if ids:
                 return ids[0]
-        known = ", ".join(sorted(it.id for it in self.members)) or "none"
-        raise NotFound(f"there is no member {name}; the members are {known}")
+        known = ", ".join(sorted(it.id for it in self.members))
+        raise NotFound(f"there is no member {name}; " + (f"the members are {known}" if known else "the group is empty"))
 
 
 def topics_of_cluster(common: Common, names: Iterable[str]) -> dict[str, Topic]:

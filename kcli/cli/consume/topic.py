@@ -160,7 +160,7 @@ def run(
         Option(
             "--ack",
             metavar="accept|release|reject",
-            help="Acknowledge the printed records of a share group so. [accept]",
+            help="The acknowledgement of printed records of a share group. [accept]",
         ),
     ] = None,
     stats: Annotated[bool, Option("--stats", help="Report records, bytes and rates on stderr at the end.")] = False,
@@ -224,7 +224,8 @@ def run(
     --share joins a share group (KIP-932, Kafka 4.1 or newer): its members get different records of the same partitions.
     Each printed record is acknowledged after it was written: accept ends its delivery, reject too, for a record that no
     consumer can process; release, which requires -n, leaves it to the group, and counts as a delivery. All other
-    records that this member holds are released at the end. The broker keeps the positions, so there is no -o, -p or -e.
+    records that this member holds are released at the end. The broker keeps the positions, so there is no -o, -p or -e:
+    a new group begins at the log end, unless its setting share.auto.offset.reset is earliest.
     """
     from kcli.cli.consume.filters import compile_filters
     from kcli.cli.consume.options import (
