@@ -77,10 +77,13 @@ def decide_end(tp: TopicPartition, requested: int, log_end: int, *, fail: bool) 
     return _decide(tp, requested, log_end, requested - log_end, text, log_end, fail)
 
 
-def decide_gone(tp: TopicPartition, requested: int | None, *, fail: bool) -> Decision:
-    """Decide about a topic or partition that was read up to `requested` and no longer exists."""
+def decide_gone(tp: TopicPartition, requested: int | None, *, fail: bool, is_selected: bool = True) -> Decision:
+    """Decide about a topic or partition that was read up to `requested` and no longer exists, or is not selected."""
     after = "" if requested is None else f" An unknown number of records from offset {requested} on is lost"
-    text = f"{tp} does not exist any more: the topic was deleted, or access to it was revoked.{after}"
+    cause = "does not exist any more: the topic was deleted, or access to it was revoked"
+    if not is_selected:
+        cause = "is not among the topics to read: the checkpoint is of a query of other topics"
+    text = f"{tp} {cause}.{after}"
     return _decide(tp, requested, None, None, text, None, fail)
 
 

@@ -50,6 +50,13 @@ def missing_names(selection: Selection | None, existing: Collection[TopicPartiti
     return []
 
 
+def may_select(selection: Selection | None, tp: TopicPartition) -> bool:
+    """Return whether the selection names the partition; True for a pattern, which names nothing."""
+    if isinstance(selection, Assign):
+        return tp in selection.partitions
+    return tp.topic in selection.topics if isinstance(selection, Subscribe) else True
+
+
 def check_exists(selection: Selection | None, existing: Collection[TopicPartition]) -> None:
     """Raise NotFound for named topics or partitions that do not exist."""
     missing = missing_names(selection, existing)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kcli.errors import NotFound
 from kcli.spark.batch_plan import OffsetMap, Plan, fit_ranges, known_ends, resolve_start, start_bounds
 from kcli.spark.loss import decide_gone, decide_recreated, decide_start
-from kcli.spark.selection import missing_names
+from kcli.spark.selection import may_select, missing_names
 from kcli.spark.task_ranges import TaskRange, split_ranges
 from kcli.structs import TopicPartition
 
@@ -123,9 +123,9 @@ class StreamPlanner:
         fail = self._options.fail_on_data_loss
         logs = self._lookup.logs(end, end)
         reports = (
-            [] if is_repeated_first else [_report_gone(tp, start[tp], fail) for tp in sorted(start.keys() - end.keys())]
+            [] if is_repeated_first else [self._report_gone(tp, start[tp]) for tp in sorted(start.keys() - end.keys())]
         )
-        reports += [_report_gone(tp, start.get(tp), fail) for tp in sorted(end.keys() - logs.keys())]
+        reports += [self._report_gone(tp, start.get(tp)) for tp in sorted(end.keys() - logs.keys())]
         requested = {}
         for tp in sorted(end.keys() & logs.keys()):
             begin, report = self._batch_start(tp, start, end[tp], logs[tp].start, is_repeated_first)
@@ -178,7 +178,7 @@ class StreamPlanner:
         """
         fail = self._options.fail_on_data_loss
         for tp in sorted(start.keys() - logs.keys()):
-            _report_gone(tp, start[tp], fail)
+            self._report_gone(tp, start[tp])
         if fail:  # otherwise a topic that was read once may have been dropped since
             self._check_named(start, logs)
         self._recreated = {tp: before for tp, before in self._recreated.items() if start.get(tp) == before}
@@ -200,9 +200,9 @@ class StreamPlanner:
         if missing:
             raise NotFound(f"{', '.join(missing)} not found")
 
-
-def _report_gone(tp: TopicPartition, requested: int | None, fail: bool) -> str:
-    return decide_gone(tp, requested, fail=fail).report or ""
+    def _report_gone(self, tp: TopicPartition, requested: int | None) -> str:
+        is_selected = may_select(self._options.selection, tp)
+        return decide_gone(tp, requested, fail=self._options.fail_on_data_loss, is_selected=is_selected).report or ""
 
 
 def limit_pro_rata(

@@ -333,6 +333,20 @@ def test_a_deleted_partition_is_loss() -> None:
             assert not query.trigger()
 
 
+def test_a_checkpoint_of_other_topics_is_named_as_the_cause() -> None:
+    lookup = FakeLookup((0, 10))
+    query = Query(lookup, startingOffsets="earliest")
+    query.trigger()
+    query.trigger()
+    query.options = options(stream=True, subscribe="payments")
+    query.restart()
+    lookup.there = {TopicPartition("payments", 0): lookup.there[TopicPartition("orders", 0)]}
+    with pytest.raises(
+        DataLoss, match=r"orders-0 is not among the topics to read: the checkpoint is of a query of other"
+    ):
+        query.plan_next()
+
+
 def test_a_partition_deleted_before_a_batch_is_repeated_is_loss() -> None:
     lookup = FakeLookup((0, 10), (0, 10))
     query = Query(lookup, startingOffsets="earliest", failOnDataLoss="false")
