@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 from kcli.errors import ConfigError, Refused
 from kcli.spark.pipelines import dedup
@@ -145,6 +146,8 @@ def check_target(export: Export, *, stream: bool) -> None:
         raise Refused(
             f"{export.to} was written by --once or --follow, so appended files would not be read; use another --to"
         )
+    if not stream and export.mode == "append" and export.shape.format in FILES:
+        _check_layout(export, to)
     checkpoint = local_path(export.checkpoint_location)
     if not stream or checkpoint is None:
         return
@@ -165,6 +168,43 @@ def check_target(export: Export, *, stream: bool) -> None:
         raise Refused(
             f"{export.to} has other files, which would not be read beside those of a stream; use another --to"
         )
+    if written >= 0:
+        _check_layout(export, to)
+
+
+def _check_layout(export: Export, to: Path) -> None:
+    """Raise Refused if all files of earlier exports have another format or other folders: no reader could read both."""
+    found: tuple[str, list[str]] | None = None
+    for path in _data_files(to):
+        if (form := _format_of(path)) is not None:
+            folders = path.relative_to(to).parent.parts
+            found = (form, [unquote(name.partition("=")[0]) for name in folders])
+            if found == (export.shape.format, list(export.shape.partition_by)):
+                return
+    if found is None:
+        return
+    form, names = found
+    if form != export.shape.format:
+        raise Refused(
+            f"{export.to} has files of the format {form}, beside which {export.shape.format} could not be read; use "
+            f"--format {form}, or another --to"
+        )
+    option = f"--partition-by {','.join(names)}" if names else "no --partition-by"
+    raise Refused(f"{export.to} has files of an export with {option}; use the same, or another --to")
+
+
+def _data_files(folder: Path) -> Iterator[Path]:
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if _is_data(Path(name))]
+        yield from (Path(place, name) for name in files if _is_data(Path(name)))
+
+
+def _format_of(path: Path) -> str | None:
+    """Return the format that Spark's name of a file has, such as part-00000-UUID-c000.json.gz; None for others."""
+    if not path.name.startswith("part-"):
+        return None
+    parts = ["text" if part == "txt" else part for part in path.name.split(".")[1:]]
+    return next((part for part in parts if part in FILES), None)
 
 
 def _check_folder(option: str, folder: Path) -> None:

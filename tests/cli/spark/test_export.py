@@ -164,6 +164,40 @@ def test_a_stream_is_refused_in_a_folder_without_its_earlier_batches(tmp_path: P
     assert run_kcli(*words, "--once", "-b", "127.0.0.1:1", "--format", "delta").status != 4
 
 
+@pytest.mark.usefixtures("without_java")
+@pytest.mark.parametrize("way", [["--once"], ["--mode", "append"]])
+@pytest.mark.parametrize(
+    ("there", "more", "message"),
+    [
+        (
+            "part-0-c000.snappy.parquet",
+            ["--format", "json"],
+            "of the format parquet, beside which json could not be read",
+        ),
+        ("part-0-c000.json.gz", [], "use --format json, or another --to"),
+        ("part-0-c000.txt", [], "use --format text, or another --to"),
+        ("dt=2026-01-01/hour=00/part-0.parquet", ["--partition-by", "dt"], "an export with --partition-by dt,hour"),
+        ("part-0.parquet", ["--partition-by", "dt"], "an export with no --partition-by"),
+        ("dt=2026-01-01/hour=00/part-0.parquet", ["--partition-by", "dt,hour"], None),
+        ("notes.txt", [], None),
+    ],
+)
+def test_files_that_no_reader_could_read_together_are_refused(
+    tmp_path: Path, way: list[str], there: str, more: list[str], message: str | None
+) -> None:
+    """The files would have been written: Spark's sinks look neither at the format nor at the folders of others."""
+    put(tmp_path / there)
+    if way == ["--once"]:
+        for name in ("_checkpoint/offsets/1", "_checkpoint/commits/1", "_spark_metadata/1"):
+            put(tmp_path / name)
+    done = run_kcli("spark", "export", "orders", "--to", str(tmp_path), *way, *more, "-b", "127.0.0.1:1")
+    if message is None:
+        assert done.status != 4
+    else:
+        assert message in done.err
+        assert (done.status, done.err.count("\n"), done.text) == (4, 1, "")
+
+
 def put(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("v1")
