@@ -514,6 +514,22 @@ ERRORS = [
         "kcli: --window: 'soon' is not valid; use a duration of at least 1ms, such as 30s or 1m30s",
     ),
     ("spark skew orders --by value", 2, "kcli: --by: 'value' is not valid; use key, partition or topic"),
+    # Spark would refuse them after its start, by "An error occurred while calling o202.limit. Trace:".
+    (
+        "spark skew orders --top 99999999999",
+        2,
+        "kcli: --top: 99999999999 is out of range; use 1 to 2147483646 (see kcli spark skew --help)",
+    ),
+    (
+        "spark sql 'select 1' --show 99999999999",
+        2,
+        "kcli: --show: 99999999999 is out of range; use 0 to 2147483646 (see kcli spark sql --help)",
+    ),
+    (
+        "spark gaps orders --min 9999999999999999999",
+        2,
+        "kcli: --min: 9999999999999999999 is out of range; use 1 to 9223372036854775807 (see kcli spark gaps --help)",
+    ),
     ("spark skew a,b", 2, "kcli: topic 'a,b' is not valid; separate topics by spaces: a b"),
     ("spark group-offsets --groups ,", 2, "kcli: --groups must not be empty"),
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
-from kcli.cli.spark.options import Job
+from kcli.cli.spark.options import MAX_ROWS, Job
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ def run(
         str,
         Option("--by", metavar="FIELD,...", help="Compare by key, value, headers, timestamp, partition."),
     ] = "key,value",
-    top: Annotated[int | None, Option("--top", metavar="N", min=1, help="Show the N largest differences. [20]")] = None,
+    top: Annotated[
+        int | None, Option("--top", metavar="N", min=1, max=MAX_ROWS, help="Show the N largest differences. [20]")
+    ] = None,
     summary: Annotated[bool, Option("--summary", help="Show one row of totals instead.")] = False,
     fail_if: Annotated[
         str | None,

@@ -8,7 +8,7 @@ from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
 from kcli.cli.spark.findings import FailIf
-from kcli.cli.spark.options import Job, Topics
+from kcli.cli.spark.options import MAX_ROWS, Job, Topics
 from kcli.errors import ConfigError
 from kcli.text import parse_duration_option
 
@@ -29,7 +29,7 @@ def run(
         str | None, Option("--within", metavar="DURATION", help="Count only repeats within this time, for example 10m.")
     ] = None,
     top: Annotated[
-        int | None, Option("--top", metavar="N", min=1, help="Show the N groups with most repeats. [20]")
+        int | None, Option("--top", metavar="N", min=1, max=MAX_ROWS, help="Show the N groups with most repeats. [20]")
     ] = None,
     summary: Annotated[bool, Option("--summary", help="Show one row per topic instead.")] = False,
     fail_if: FailIf = None,

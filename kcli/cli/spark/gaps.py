@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
-from kcli.cli.spark.options import Job, Topics
+from kcli.cli.spark.options import MAX_ROWS, Job, Topics
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,8 +23,10 @@ def run(
     by: Annotated[
         str, Option("--by", metavar="partition|gap", help="Show one row per partition, or per gap.")
     ] = "partition",
-    min: Annotated[int, Option("--min", metavar="N", min=1, help="Ignore gaps of fewer offsets.")] = 1,
-    top: Annotated[int | None, Option("--top", metavar="N", min=1, help="With --by gap, show the N largest.")] = None,
+    min: Annotated[int, Option("--min", metavar="N", min=1, max=2**63 - 1, help="Ignore gaps of fewer offsets.")] = 1,
+    top: Annotated[
+        int | None, Option("--top", metavar="N", min=1, max=MAX_ROWS, help="With --by gap, show the N largest.")
+    ] = None,
     fail_if: Annotated[
         str | None,
         Option(

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 FILE_OUTPUTS = ("csv", "json", "jsonl", "parquet")
 
+#: The most rows to show: Spark's limit is an Int of Java, and one row more is asked for.
+MAX_ROWS = 2**31 - 2
+
 Topics = Annotated[
     list[str] | None, Argument(metavar="[TOPIC[:P,P..]...]", help="Topics, or some of their partitions.")
 ]

@@ -8,7 +8,7 @@ from kcli.cli.environment import Environment
 from kcli.cli.options import Common, check_choice
 from kcli.cli.parser import Option
 from kcli.cli.spark.findings import FailIf, Page
-from kcli.cli.spark.options import Job, Topics
+from kcli.cli.spark.options import MAX_ROWS, Job, Topics
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ def run(
     by: Annotated[
         str, Option("--by", metavar="key|partition|topic", help="Show one row per key, partition or topic.")
     ] = "key",
-    top: Annotated[int | None, Option("--top", metavar="N", min=1, help="Show the N hottest keys. [20]")] = None,
+    top: Annotated[
+        int | None, Option("--top", metavar="N", min=1, max=MAX_ROWS, help="Show the N hottest keys. [20]")
+    ] = None,
     metric: Annotated[
         str, Option("--metric", metavar="records|bytes", help="Compute shares, order and Gini coefficient of this.")
     ] = "records",

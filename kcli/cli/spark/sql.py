@@ -9,7 +9,7 @@ from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
-from kcli.cli.spark.options import Job
+from kcli.cli.spark.options import MAX_ROWS, Job
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def run(
         str | None, Option("--file", "-f", metavar="FILE", help="Read the statements from a file; - is standard input.")
     ] = None,
     show: Annotated[
-        int, Option("--show", metavar="N", min=0, help="Show at most N rows of each result; 0: all.")
+        int, Option("--show", metavar="N", min=0, max=MAX_ROWS, help="Show at most N rows of each result; 0: all.")
     ] = 1000,
 ) -> int:
     """Run SQL with topics as tables.
