@@ -500,6 +500,9 @@ ERRORS = [
     ("spark load out -t t --partitions all", 2, "kcli: --partitions: 'all' is not valid; use keep or by-key"),
     ("spark load out -t t --append --resume", 2, "kcli: --append and --resume cannot be combined"),
     ("spark export orders", 2, "kcli: no output folder; use --to DIR"),
+    ("spark export orders --to out --format ''", 2, "kcli: --format must not be empty"),
+    ("spark export orders --to out --once --checkpoint ''", 2, "kcli: --checkpoint must not be empty"),
+    ("spark export orders --to out --once --commit-group ' '", 2, "kcli: --commit-group must not be empty"),
     (
         "spark export orders --to out --from bad",
         2,

@@ -190,6 +190,10 @@ def parse_export(options: ExportOptions) -> Export:
 
     if not options.to:
         raise ConfigError("no output folder; use --to DIR")
+    for name in ("format", "value", "compression", "checkpoint", "commit_group", "dead_letter", "metrics"):
+        given = getattr(options, name)
+        if given is not None and not given.strip():
+            raise ConfigError(f"--{name.replace('_', '-')} must not be empty")
     if options.once and options.follow:
         raise ConfigError("--once and --follow cannot be combined")
     for given, name in ((options.checkpoint, "--checkpoint"), (options.commit_group, "--commit-group")):
