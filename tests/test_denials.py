@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,13 +14,6 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 
 E = ErrorCode
-
-
-@pytest.fixture(autouse=True)
-def no_client_yet() -> Iterator[None]:
-    denials.acting_as(denials.ANONYMOUS)
-    yield
-    denials.acting_as(denials.ANONYMOUS)
 
 
 @pytest.mark.parametrize(
