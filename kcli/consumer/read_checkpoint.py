@@ -6,10 +6,11 @@ so that a restart after a kill can cut off what was written later and read it ag
 
     {"kcli": 1, "kind": "consume.checkpoint", "cluster_id": "...", "topics": [{"topic": "orders", "topic_id": "...",
      "chosen": null, "partitions": [{"partition": 0, "offset": 12, "leader_epoch": 3}]}], "pattern": null,
-     "output": {"device": 1, "inode": 2, "length": 3, "digest": "...", "path": "..."}, "closed": false}
+     "control": false, "output": {"device": 1, "inode": 2, "length": 3, "digest": "...", "path": "..."},
+     "closed": false}
 
-`chosen` is the list of the partitions that are read; null: all, with those that are added later. `output` is null
-unless it is a regular file.
+`chosen` is the list of the partitions that are read; null: all, with those that are added later. `control` is true if
+transaction markers are read instead of records. `output` is null unless it is a regular file.
 """
 
 from __future__ import annotations
@@ -47,21 +48,28 @@ class OutputMark(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The topics that are read, each with its partitions (None: all), and the pattern that chose them."""
+    """The topics that are read, each with its partitions (None: all), and the pattern that chose them.
+
+    `control`: their transaction markers are read, and not their records.
+    """
 
     topics: Mapping[str, tuple[int, ...] | None]
     pattern: str | None = None
+    control: bool = False
 
     def __str__(self) -> str:
+        texts = ["--control"] if self.control else []
         if self.pattern is not None:
-            return f"--topics {self.pattern}"
-        texts = [
+            return " ".join([*texts, f"--topics {self.pattern}"])
+        texts += [
             name if numbers is None else f"{name}:{format_partitions(numbers)}" for name, numbers in self.topics.items()
         ]
         return " ".join(texts)
 
     def is_like(self, other: Selection) -> bool:
         """Return whether both choose the same; with one pattern, the topics that match may differ."""
+        if self.control != other.control:
+            return False
         if self.pattern is not None or other.pattern is not None:
             return self.pattern == other.pattern
         return dict(self.topics) == dict(other.topics)
@@ -89,6 +97,7 @@ def format_checkpoint(checkpoint: Checkpoint) -> str:
         "kind": KIND,
         "cluster_id": checkpoint.cluster_id,
         "pattern": checkpoint.selection.pattern,
+        "control": checkpoint.selection.control,
         "topics": [
             {
                 "topic": topic,
@@ -136,7 +145,7 @@ def _checkpoint(document: dict[str, Any]) -> Checkpoint:
             positions[TopicPartition(topic, int(one["partition"]))] = FetchPosition(offset, int(one["leader_epoch"]))
     output = document["output"]
     mark = None if output is None else OutputMark(**{field: output[field] for field in OutputMark._fields})
-    selection = Selection(chosen, document["pattern"])
+    selection = Selection(chosen, document["pattern"], bool(document.get("control")))
     return Checkpoint(document["cluster_id"], selection, topic_ids, positions, mark, bool(document["closed"]))
 
 

@@ -44,7 +44,7 @@ def checkpoints(draw: st.DrawFn) -> Checkpoint:
     topics = {tp.topic for tp in positions}
     chosen = {topic: draw(st.none() | st.lists(st.integers(0, 99)).map(tuple)) for topic in topics}
     ids = {topic: draw(st.none() | st.uuids()) for topic in topics}
-    selection = Selection(chosen, draw(st.none() | st.text(max_size=5)))
+    selection = Selection(chosen, draw(st.none() | st.text(max_size=5)), draw(st.booleans()))
     return Checkpoint(draw(st.none() | NAMES), selection, ids, positions, draw(st.none() | MARKS), draw(st.booleans()))
 
 
@@ -87,6 +87,10 @@ def test_the_end_of_a_range_stays() -> None:
         ({"cluster_id": "d"}, "cp is a checkpoint of cluster c, and this is cluster d; use another file"),
         ({"selection": Selection({"u": None})}, "cp is a checkpoint of t, not of u; use another file"),
         ({"selection": Selection({"t": (0, 1)})}, "cp is a checkpoint of t, not of t:0-1; use another file"),
+        (
+            {"selection": Selection({"t": None}, None, True)},
+            "cp is a checkpoint of t, not of --control t; use another file",
+        ),
         ({"selection": Selection({}, "t.*")}, "cp is a checkpoint of t, not of --topics t.*; use another file"),
         (
             {"topic_ids": {"t": OTHER_ID}},

@@ -150,6 +150,7 @@ def selection_of(
             for name, given in wanted.items()
         },
         options.topics,
+        options.control,
     )
 
 
