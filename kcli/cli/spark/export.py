@@ -240,7 +240,7 @@ def export(job: Job, source: KafkaSource, options: ExportOptions) -> int:
     """Run the export; return an exit status."""
     from kcli.cli.spark.dry_run import show_survey
     from kcli.cli.spark.session import spark_session
-    from kcli.spark.pipelines.export import Unfinished, check_target
+    from kcli.spark.pipelines.export_target import Unfinished, check_target
     from kcli.text import parse_duration_option
 
     target = parse_export(options)
