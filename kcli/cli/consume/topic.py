@@ -160,7 +160,7 @@ def run(
         Option(
             "--ack",
             metavar="accept|release|reject",
-            help="The acknowledgement of printed records of a share group. [accept]",
+            help="Acknowledge the printed records of a share group in this way. [accept]",
         ),
     ] = None,
     stats: Annotated[bool, Option("--stats", help="Report records, bytes and rates on stderr at the end.")] = False,
