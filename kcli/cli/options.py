@@ -160,7 +160,8 @@ class Common:
             if "" not in self._warned:
                 self._warned.add("")
                 what = "a line that is not a property (not shown: it may contain a password) is ignored"
-                self.env.report(f"kcli: warning: {what}; check for a missing backslash at the end of the line before")
+                advice = "check for a missing backslash at the end of the line before"
+                self.env.report(f"kcli: warning: {self.sources.get(key, 'properties')}: {what}; {advice}")
             return
         hint = f"; did you mean {near}?" if near else ""
         self.env.report(f"kcli: warning: unknown property {key} is ignored{hint}")

@@ -135,8 +135,8 @@ def test_lines_of_a_value_that_was_not_continued_are_one_warning(tmp_path: Path)
     common, env = merged(file=file)
     common.config()
     assert env.result(0).err.splitlines()[0] == (
-        "kcli: warning: a line that is not a property (not shown: it may contain a password) is ignored; check for a "
-        "missing backslash at the end of the line before"
+        f"kcli: warning: {file}: a line that is not a property (not shown: it may contain a password) is ignored; "
+        "check for a missing backslash at the end of the line before"
     )
     assert "MII" not in env.result(0).err
 

@@ -75,5 +75,7 @@ def _findings(report: GapReport, by: str) -> Findings:
     total = sum(row["offsets"] for row in rows)
     kinds = [(kind, sum(row[kind] for row in rows)) for kind in KINDS]
     parts = ", ".join(f"{count:,} {kind}" for kind, count in kinds if count)
-    note = f"{total:,} offsets without a record in {len(rows):,} partitions" + (f": {parts}" if parts else "")
+    offsets = "1 offset" if total == 1 else f"{total:,} offsets"
+    partitions = "1 partition" if len(rows) == 1 else f"{len(rows):,} partitions"
+    note = f"{offsets} without a record in {partitions}" + (f": {parts}" if parts else "")
     return Findings(report.partitions if by == "partition" else report.gaps, [note], condition_rows=report.partitions)
