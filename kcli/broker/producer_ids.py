@@ -20,7 +20,7 @@ _NEVER_ASSIGNED = 1 << 62
 
 
 def highest_in(logs: Iterable[Log]) -> int:
-    """Return the highest producer id in these logs that a broker may have assigned, -1 if there is none."""
+    """Return the highest producer id in these logs that a broker may have assigned, -1 without any."""
     return max((id for log in logs for id in log.producers.producers if id < _NEVER_ASSIGNED), default=-1)
 
 

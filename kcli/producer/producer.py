@@ -352,7 +352,7 @@ class Producer:
 
     @property
     def awaits_transaction_end(self) -> bool:
-        """Whether a transaction with records or offsets has no confirmed end, also after `close`.
+        """True while a transaction with records or offsets has no confirmed end, also after `close`.
 
         Its coordinator aborts it after transaction.timeout.ms; until then readers with read_committed stop before it.
         """
