@@ -1,8 +1,7 @@
 """ListOffsets (2), v1-11: the offset for a timestamp, of the start, of the end, or of the largest timestamp.
 
 A duplicate partition is refused (42). A debugging consumer (replica -2) may ask a follower, and like a replica it gets
-the log end. Deliberately missing: tiered storage, so the offsets of tiers (-5, -6) are
-unknown.
+the log end. Deliberately missing: tiered storage, so the offsets of tiers (-5, -6) are unknown.
 """
 
 from __future__ import annotations
