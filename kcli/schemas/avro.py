@@ -24,7 +24,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kcli.schemas.avro_compile import CONVERTS, compile_reader, decimal_of
-from kcli.schemas.avro_schema import LOGICAL, NO_BYTES, RESOLVED, TOO_DEEP, Expansion, SchemaTree
+from kcli.schemas.avro_schema import LOGICAL, RESOLVED, TOO_DEEP, Expansion, SchemaTree, separator_of
 from kcli.schemas.contracts import MAX_DEPTH, missing_extra
 from kcli.schemas.simple_formats import check_depth
 
@@ -69,11 +69,17 @@ def _resolving_reader(tree: SchemaTree, start: int, reader_tree: SchemaTree) -> 
     from fastavro import parse_schema, schemaless_reader
 
     _add_logical_types()
-    expansion = Expansion(reader_tree)
+    separator = separator_of(tree, reader_tree)
+    expansion = Expansion(reader_tree, separator)
     reader = _with_native_defaults(parse_schema(expansion.root()))
-    writer = parse_schema(Expansion(tree, expansion).root())
+    written = Expansion(tree, separator, expansion)
+    writer = parse_schema(written.root())
+    # fastavro has no bound for items without bytes, so the compiled reader reads such payloads first.
+    check = compile_reader(tree, start) if written.has_empty_items else None
 
     def read(payload: bytes) -> Any:
+        if check is not None:
+            check(payload)
         file = BytesIO(payload)
         file.seek(start)
         value = schemaless_reader(file, writer, reader)
@@ -154,7 +160,7 @@ def _add_logical_types() -> None:
 
     if f"null-{TOO_DEEP}" in LOGICAL_READERS:
         return
-    LOGICAL_READERS.update({f"null-{TOO_DEEP}": _too_deep, f"null-{NO_BYTES}": _no_bytes})
+    LOGICAL_READERS[f"null-{TOO_DEEP}"] = _too_deep
     for name, kinds in LOGICAL.items():
         for kind in kinds:
             LOGICAL_READERS[f"{kind}-{RESOLVED}"] = _resolved
@@ -167,10 +173,6 @@ def _adapted(convert: Callable[[Any], Any]) -> Callable[..., Any]:
 
 def _too_deep(*_: Any) -> NoReturn:
     raise RecursionError
-
-
-def _no_bytes(*_: Any) -> NoReturn:
-    raise ValueError("an array has items that take no bytes, so their number cannot be checked")
 
 
 def _resolved(data: Any, writer: Any = None, reader: Any = None) -> Any:

@@ -25,6 +25,7 @@ from kcli.schemas.json_values import Duration, Timestamp
 _MAX_LINES = 200_000
 _MAX_INDENT = 8
 _MAX_DECIMAL_BYTES = 4096
+_MOST_EMPTY_ITEMS = 10_000
 _DIGITS = Context(prec=10_000, Emax=999_999, Emin=-999_999)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _UTC_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -45,11 +46,13 @@ def compile_reader(tree: SchemaTree, start: int) -> Callable[[bytes], Any]:
 class _Compiler:
     def __init__(self, tree: SchemaTree) -> None:
         self._tree = tree
-        self._functions: dict[str, str] = {}
+        self._functions: dict[str, str] = {}  # those of records, by full name: names of strangers
+        self._calls = 0
         self._waiting: list[tuple[str, Any, str]] = []
         self._lines: list[str] = []
         self._indent = 0
         self._names = 0
+        self._has_empty_items = False
         self._constants: dict[str, Any] = {
             "varint": _varint,
             "double": struct.Struct("<d").unpack_from,
@@ -57,7 +60,8 @@ class _Compiler:
             "bad_index": _bad_index,
             "bad_length": _bad_length,
             "bad_count": _bad_count,
-            "no_bytes": _no_bytes,
+            "empty_items": [0],  # in the payload: items of arrays that take no bytes
+            "too_many": _too_many,
             "bad_end": _bad_end,
             "too_deep": _too_deep,
             "MAX": 2 * MAX_DEPTH,  # a union within another type may take a call, too
@@ -79,6 +83,8 @@ class _Compiler:
                 self._emit("if level > MAX: too_deep()")
                 self._value(schema, namespace, "v", is_body=True)
                 self._emit("return v, i")
+        if self._has_empty_items:
+            self._lines.insert(1, " empty_items[0] = 0")
         exec(compile("\n".join(self._lines), "<schema>", "exec"), self._constants)
         read: Callable[[bytes], Any] = self._constants["read"]
         return read
@@ -100,6 +106,13 @@ class _Compiler:
     def _name(self) -> str:
         self._names += 1
         return f"t{self._names}"
+
+    def _function(self, schema: Any, namespace: str) -> str:
+        """Return the name of a new function that reads values of a type."""
+        function = f"f{self._calls}"
+        self._calls += 1
+        self._waiting.append((function, schema, namespace))
+        return function
 
     def _constant(self, value: Any) -> str:
         name = f"c{len(self._constants)}"
@@ -123,7 +136,7 @@ class _Compiler:
             self._record(schema, namespace, target, is_body=is_body)
         elif kind in ("array", "map"):
             if self._indent > _MAX_INDENT and not is_body:
-                self._call(schema, namespace, target)
+                self._call(self._function(schema, namespace), target)
             else:
                 self._blocks(schema, namespace, target, is_map=kind == "map")
         elif kind == "enum":
@@ -140,11 +153,7 @@ class _Compiler:
         else:
             self._value(kind, namespace, target)
 
-    def _call(self, schema: Any, namespace: str, target: str, function: str = "") -> None:
-        if not function:
-            function = f"f{len(self._functions)}"
-            self._functions[function] = function
-            self._waiting.append((function, schema, namespace))
+    def _call(self, function: str, target: str) -> None:
         self._emit(f"{target}, i = {function}(b, i, level + 1)")
 
     def _record(self, schema: Mapping[str, Any], namespace: str, target: str, *, is_body: bool) -> None:
@@ -152,14 +161,12 @@ class _Compiler:
         function = self._functions.get(name)
         if not is_body and (function is not None or name in self._tree.recursive or self._indent > _MAX_INDENT):
             if function is None:
-                function = self._functions[name] = f"f{len(self._functions)}"
-                self._waiting.append((function, schema, namespace))
-            self._call(schema, namespace, target, function)
+                function = self._functions[name] = self._function(schema, namespace)
+            self._call(function, target)
             return
         if not is_body:
             # The first use is inline. Those that follow share a function, so that the source cannot grow without end.
-            self._functions[name] = f"f{len(self._functions)}"
-            self._waiting.append((self._functions[name], schema, namespace))
+            self._functions[name] = self._function(schema, namespace)
         parts = []
         for field in schema["fields"]:
             part = self._name()
@@ -180,9 +187,12 @@ class _Compiler:
             with self._block():
                 self._emit(f"{count} += 1")  # a negative count, and then the size of the block
                 self._unsigned("x")
-            if not is_map and self._tree.least_bytes(item_type, namespace) == 0:
-                self._emit("no_bytes()")
-            self._emit(f"if {count} > len(b) - i: bad_count()")
+            if is_map or self._tree.least_bytes(item_type, namespace):
+                self._emit(f"if {count} > len(b) - i: bad_count()")
+            else:
+                self._has_empty_items = True
+                self._emit(f"empty_items[0] += {count}")
+                self._emit(f"if empty_items[0] > {_MOST_EMPTY_ITEMS}: too_many()")
             self._emit(f"for _ in range({count}):")
             with self._block():
                 if is_map:
@@ -192,7 +202,7 @@ class _Compiler:
 
     def _union(self, schema: list[Any], namespace: str, target: str) -> None:
         if self._indent > _MAX_INDENT + 4:
-            self._call(schema, namespace, target)
+            self._call(self._function(schema, namespace), target)
             return
         self._unsigned("x")
         for index, branch in enumerate(schema):
@@ -264,8 +274,8 @@ def _bad_count() -> NoReturn:
     raise ValueError("the data is not of this schema: an array or map has more items than the data has bytes")
 
 
-def _no_bytes() -> NoReturn:
-    raise ValueError("an array has items that take no bytes, so their number cannot be checked")
+def _too_many() -> NoReturn:
+    raise ValueError(f"the arrays have more than {_MOST_EMPTY_ITEMS} items that take no bytes")
 
 
 def _too_deep() -> NoReturn:

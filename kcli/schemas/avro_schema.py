@@ -1,9 +1,9 @@
 """Types of a schema of Avro by name, and the schema made safe for fastavro. Pure.
 
-fastavro reads recursive values with C recursion, and an array of items without bytes as long as its count says: a few
-bytes of a payload could crash the process or fill its memory. For fastavro, recursive types are therefore unrolled to
-`MAX_LEVELS` copies, and an item without bytes becomes one that raises an error. Logical types get names with the prefix
-`kcli-`, whose readers `kcli.schemas.avro` registers, because fastavro's lose digits, or fail outside datetime's years.
+fastavro reads recursive values with C recursion: a few bytes of a payload could crash the process. For fastavro,
+recursive types are therefore unrolled to `MAX_LEVELS` copies, whose names no type of the schemas can have. Logical
+types get names with the prefix `kcli-`, whose readers `kcli.schemas.avro` registers, because fastavro's lose digits, or
+fail outside datetime's years.
 
 Source: https://avro.apache.org/docs/1.12.0/specification/.
 """
@@ -11,6 +11,8 @@ Source: https://avro.apache.org/docs/1.12.0/specification/.
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,12 +23,12 @@ from kcli.schemas.simple_formats import check_depth
 MAX_LEVELS = 64
 
 TOO_DEEP = "kcli-too-deep"
-NO_BYTES = "kcli-no-bytes"
 RESOLVED = "kcli-resolved"
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _NAMED = ("record", "error", "enum", "fixed")
 _MAX_NODES = 100_000
+_MOST_SCALE = 10_000
 
 #: Logical types, and their base types.
 LOGICAL = {
@@ -82,7 +84,8 @@ class SchemaTree:
         kind = schema.get("type")
         if kind in _NAMED:
             name, namespace = full_name(schema, namespace)
-            self.types.setdefault(name, (schema, namespace))
+            if self.types.setdefault(name, (schema, namespace))[0] != schema:
+                raise ValueError(f"there are two different types {name!r}")
         for part, inner in parts_of(schema, namespace):
             self._collect(part, inner, depth + 1)
 
@@ -137,7 +140,7 @@ class SchemaTree:
 
     def resolve(self, name: str, namespace: str) -> str:
         """Return the full name of a type that a schema names within a namespace."""
-        full = name if "." in name or not namespace else f"{namespace}.{name}"
+        full = name.removeprefix(".") if "." in name or not namespace else f"{namespace}.{name}"
         if full in self.types:
             return full
         if name in self.types:
@@ -170,8 +173,10 @@ def full_name(schema: Mapping[str, Any], namespace: str) -> tuple[str, str]:
     name = schema.get("name")
     if not isinstance(name, str) or not name:
         raise ValueError(f"a type {schema.get('type')} has no name")
-    if "." in name:
-        return name, name.rpartition(".")[0]
+    if name in PRIMITIVES:
+        raise ValueError(f"a type cannot have the name {name!r}")
+    if "." in name:  # with a dot at its beginning, a name has no namespace
+        return name.removeprefix("."), name.rpartition(".")[0]
     own = schema.get("namespace", namespace)
     own = own if isinstance(own, str) else ""
     return (f"{own}.{name}" if own else name), own
@@ -213,10 +218,17 @@ class Expansion:
     have one in the reader's, therefore have the logical type `RESOLVED`, which knows the reader's type, too.
     """
 
-    def __init__(self, tree: SchemaTree, reader: Expansion | None = None) -> None:
-        """`reader` is the expansion of the reader's schema if this is the writer's."""
+    def __init__(self, tree: SchemaTree, separator: str, reader: Expansion | None = None) -> None:
+        """`separator` is that of `separator_of`; `reader` the expansion of the reader's schema if this is the writer's.
+
+        `has_empty_items`: an array has items that take no bytes. It is set by `root`.
+        """
         self._tree = tree
+        self._separator = separator
+        # fastavro cannot name a type without a namespace inside one that has one.
+        self._prefix = f"{separator}." if any("." in name for name in tree.types) else ""
         self._reader = reader
+        self.has_empty_items = False
         self._with_logical: set[str] = set()
         self._written: set[str] = set()
         self._nodes = 0
@@ -240,7 +252,7 @@ class Expansion:
             return self._named(schema, namespace, level)
         if kind == "array":
             if self._tree.least_bytes(schema["items"], namespace) == 0:
-                return {"type": "array", "items": {"type": "null", "logicalType": NO_BYTES}}
+                self.has_empty_items = True
             return {"type": "array", "items": self._build(schema["items"], namespace, level)}
         if kind == "map":
             return {"type": "map", "values": self._build(schema["values"], namespace, level)}
@@ -256,11 +268,12 @@ class Expansion:
             level += 1
             if level > MAX_LEVELS:
                 return {"type": "null", "logicalType": TOO_DEEP}
-            suffix = f"__{level}"
-        if f"{name}{suffix}" in self._written:
-            return f"{name}{suffix}"
-        self._written.add(f"{name}{suffix}")
-        built: dict[str, Any] = {"type": kind, "name": f"{name}{suffix}"}
+            suffix = f"{self._separator}{level}"
+        unique = f"{'' if '.' in name else self._prefix}{name}{suffix}"
+        if unique in self._written:
+            return unique
+        self._written.add(unique)
+        built: dict[str, Any] = {"type": kind, "name": unique}
         aliases = schema.get("aliases")
         if isinstance(aliases, list):
             built["aliases"] = [f"{alias}{suffix}" for alias in aliases if isinstance(alias, str)]
@@ -294,17 +307,31 @@ class Expansion:
         return own if self._reader is None else {**own, "logicalType": RESOLVED, "kcliName": own["logicalType"]}
 
 
+def separator_of(*trees: SchemaTree) -> str:
+    """Return the text between the name of an unrolled type and its level: no name of the schemas contains it."""
+    types = {name: schema for tree in trees for name, (schema, _) in tree.types.items()}
+    names = json.dumps([*types, *(schema.get("aliases") for schema in types.values())])
+    return "_" * (1 + max(map(len, re.findall("_+", names)), default=0))
+
+
 def logical_type(schema: Mapping[str, Any], kind: str) -> str | None:
     """Return the logical type of a type, None if it has none that is known and valid."""
     name = schema.get("logicalType")
     if not isinstance(name, str) or kind not in LOGICAL.get(name, ()):
         return None
     if name == "decimal":
-        scale = schema.get("scale", 0)
-        return name if isinstance(scale, int) and 0 <= scale <= 10_000 else None
+        return name if _is_decimal(schema, kind) else None
     if kind == "fixed" and schema.get("size") != {"uuid": 16, "duration": 12}[name]:
         return None
     return name
+
+
+def _is_decimal(schema: Mapping[str, Any], kind: str) -> bool:
+    """Return whether precision and scale are valid: a fixed must have room for each number of the precision."""
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= min(precision, _MOST_SCALE):
+        return False
+    return precision > 0 and (kind == "bytes" or precision <= math.floor(math.log10(2) * (8 * schema["size"] - 1)))
 
 
 def _parsed(text: str) -> Any:

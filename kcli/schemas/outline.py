@@ -1,13 +1,15 @@
 """Outlines of schemas, one line for each field, and the differences of two. Pure.
 
 An outline has a path for each field and attribute: `items[].price` is a field of the elements of an array, `tags{}` the
-values of a map, `price @default` an attribute. A schema of Protobuf has `Order.id` for a field and `Colour.RED` for a
-value of an enum. Nothing that a reader of records can notice is left out.
+values of a map, `price @default` an attribute, `(Cat).name` a field of one of a union's branches. A schema of Protobuf
+has `Order.id` for a field and `Colour.RED` for a value of an enum. A name of JSON that could be another path is quoted:
+`"a.b"`. Nothing that a reader of records can notice is left out.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -77,8 +79,10 @@ def _avro(schema: Any, path: str, namespace: str) -> Iterator[tuple[str, str]]:
 
 def _avro_parts(schema: Any, path: str, namespace: str) -> Iterator[tuple[str, str]]:
     if isinstance(schema, list):
-        for branch in schema:
-            yield from _avro_parts(branch, path, namespace)
+        parts = [branch for branch in schema if isinstance(branch, dict)]
+        for branch in parts:
+            name = _full_name(branch, namespace) if "name" in branch else _text(branch.get("type"))
+            yield from _avro_parts(branch, path if len(parts) == 1 else f"{path}({name})", namespace)
         return
     if not isinstance(schema, dict):
         return
@@ -111,7 +115,8 @@ def _avro_type(schema: Any, namespace: str) -> str:
     if isinstance(schema, list):
         return " | ".join(_avro_type(branch, namespace) for branch in schema)
     if isinstance(schema, str):
-        return schema if schema in _PRIMITIVES or "." in schema or not namespace else f"{namespace}.{schema}"
+        is_full = schema in _PRIMITIVES or "." in schema or not namespace
+        return schema.removeprefix(".") if is_full else f"{namespace}.{schema}"
     if not isinstance(schema, dict):
         return _text(schema)
     kind = schema.get("type")
@@ -137,7 +142,7 @@ def _avro_type(schema: Any, namespace: str) -> str:
 
 def _full_name(schema: Mapping[str, Any], namespace: str) -> str:
     name, own = str(schema.get("name")), schema.get("namespace", namespace)
-    return name if "." in name or not own else f"{own}.{name}"
+    return name.removeprefix(".") if "." in name or not own else f"{own}.{name}"
 
 
 # JSON Schema
@@ -161,7 +166,8 @@ def _json_schema(schema: Any, path: str) -> Iterator[tuple[str, str]]:
         if name in _OF_OBJECTS and isinstance(value, dict):
             prefix = "" if name == "properties" else f"{name}/"
             for inner, part in value.items():
-                yield from _json_schema(part, f"{path}.{prefix}{inner}" if path else f"{prefix}{inner}")
+                inner = f"{prefix}{_member(inner)}"
+                yield from _json_schema(part, f"{path}.{inner}" if path else inner)
         elif name in _OF_ALTERNATIVES and isinstance(value, list):
             for number, part in enumerate(value):
                 yield from _json_schema(part, f"{path} {name}[{number}]".lstrip())
@@ -170,10 +176,16 @@ def _json_schema(schema: Any, path: str) -> Iterator[tuple[str, str]]:
         elif name in _OF_PARTS and isinstance(value, dict):
             yield from _json_schema(value, f"{path} {name}".lstrip())
         elif name == "required" and isinstance(value, list):
-            for inner in value:
+            for inner in map(_member, value):
                 yield f"{path}.{inner} @required" if path else f"{inner} @required", "true"
         elif name not in ("type", "$ref") or (name == "$ref" and "type" in schema):
             yield f"{path} @{name}".lstrip(), _text(value)
+
+
+def _member(name: Any) -> str:
+    """Return the name of a member in a path: quoted if the path could be that of another one."""
+    is_plain = re.fullmatch(r"[\w$-]+", str(name)) and name not in _OF_PARTS
+    return str(name) if is_plain else json.dumps(name, ensure_ascii=False)
 
 
 # Protobuf

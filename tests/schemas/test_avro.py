@@ -66,7 +66,17 @@ def logical(kind: str, logical_type: str, **more: Any) -> dict[str, Any]:
     [
         (logical("bytes", "decimal", precision=2, scale=2), b"\6\x7f\xff\xff", Decimal("83886.07")),
         (logical("fixed", "decimal", name="f", size=2, precision=4), b"\xff\xfe", Decimal(-2)),
+        # Those that are not valid have the type below, as avro-1.12.1.jar reads them.
         (logical("bytes", "decimal", precision=2, scale=-1), b"\2a", b"a"),
+        (logical("bytes", "decimal", precision=2, scale=3), b"\2a", b"a"),
+        (logical("bytes", "decimal", precision=0), b"\2a", b"a"),
+        (logical("bytes", "decimal", scale=1), b"\2a", b"a"),
+        (logical("bytes", "decimal", precision="4"), b"\2a", b"a"),
+        (logical("bytes", "decimal", precision=True), b"\2a", b"a"),
+        (logical("bytes", "decimal", precision=4, scale=None), b"\2a", b"a"),
+        (logical("fixed", "decimal", name="f", size=2, precision=5), b"ab", b"ab"),
+        (logical("fixed", "decimal", name="f", size=1, precision=2), b"a", Decimal(97)),
+        (logical("fixed", "decimal", name="f", size=0, precision=1), b"", b""),
         (logical("int", "date"), long(-1), datetime.date(1969, 12, 31)),
         (logical("int", "date"), long(2**31 - 1), 2**31 - 1),
         (logical("int", "time-millis"), long(1), datetime.time(microsecond=1000)),
@@ -215,7 +225,38 @@ def test_recursive_type_is_read_to_its_limit():
     assert read(NODE, b"\2\2" * 63 + b"\2\0", other) == read(NODE, b"\2\2" * 63 + b"\2\0")
     assert "nested deeper" in problem_with_reader(NODE, b"\2\2" * 64 + b"\2\0", other)
     assert "nested deeper" in problem_with_reader(NODE, b"\2\2" * 500_000 + b"\2\0", other)
-    assert read({"type": "array", "items": "null"}, b"\0") == []
+
+
+EMPTY = {"type": "record", "name": "Empty", "fields": []}
+
+
+@pytest.mark.parametrize(
+    ("items", "value"),
+    [
+        ("null", None),
+        (EMPTY, {}),
+        ({"type": "record", "name": "E", "fields": [{"name": "n", "type": "null"}]}, {"n": None}),
+        ({"type": "fixed", "name": "F", "size": 0}, b""),
+    ],
+)
+def test_items_without_bytes_are_read_up_to_a_bound(items: Any, value: Any):
+    schema = {"type": "array", "items": items}
+    wider = {"type": "array", "items": ["string", items]}  # read by fastavro
+    for reader in (None, wider):
+        assert read(schema, b"\0", reader) == []
+        assert read(schema, long(3) + b"\0", reader) == [value] * 3
+        assert read(schema, long(-3) + b"\0" + long(2) + b"\0", reader) == [value] * 5
+        assert read(schema, long(10_000) + b"\0", reader) == [value] * 10_000
+        for count in (10_001, -10_001, 2**62, -(2**63)):
+            with pytest.raises(ValueError, match="more than 10000 items that take no bytes"):
+                read(schema, long(count) + b"\0" * 2, reader)
+    # The bound is that of all arrays of a payload, and each payload begins anew.
+    nested = {"type": "array", "items": schema}
+    compiled = compile_reader(tree_of(json.dumps(nested)), 0)
+    with pytest.raises(ValueError, match="more than 10000 items that take no bytes"):
+        compiled(long(2) + (long(6_000) + b"\0") * 2 + b"\0")
+    for _ in range(3):
+        assert compiled(long(1) + long(6_000) + b"\0" * 2) == [[value] * 6_000]
 
 
 def test_recursive_type_of_another_version():
@@ -282,6 +323,81 @@ def test_many_types_within_each_other():
     for n in range(20):
         value = {"v": {"k": value} if n % 2 else [None, value]}
     assert read(schema, AvroWriter(tree_of(json.dumps(schema))).encode(value)) == value
+
+
+def arrays(levels: int, of: Any) -> Any:
+    for _ in range(levels):
+        of = {"type": "array", "items": of}
+    return of
+
+
+@pytest.mark.parametrize("name", ["f0", "f1", "f2", "read", "varint", "MAX", "b", "c12"])
+def test_record_with_a_name_of_the_generated_code(name: str):
+    from fastavro import parse_schema, schemaless_reader, schemaless_writer
+
+    inner = {"type": "record", "name": name, "fields": [{"name": "x", "type": "int"}]}
+    fields = [
+        {"name": "deep", "type": arrays(12, "int")},
+        {"name": "first", "type": inner},
+        {"name": "second", "type": name},
+        {"name": "deeper", "type": arrays(12, name)},
+    ]
+    schema = {"type": "record", "name": "Top", "fields": fields}
+    ones, records = [1], [{"x": 4}]
+    for _ in range(11):
+        ones, records = [ones], [records]
+    value = {"deep": ones, "first": {"x": 2}, "second": {"x": 3}, "deeper": records}
+    file = io.BytesIO()
+    schemaless_writer(file, parse_schema(schema), value)
+    assert schemaless_reader(io.BytesIO(file.getvalue()), parse_schema(schema), None) == value
+    assert read(schema, file.getvalue()) == value
+
+
+def test_type_with_the_name_of_an_unrolled_one():
+    """A recursive type is unrolled for fastavro, to copies with other names."""
+    other = {
+        "type": "record",
+        "name": "a.b.Node__2",
+        "aliases": ["Node___2"],
+        "fields": [{"name": "t", "type": "string"}],
+    }
+    top = {"type": "record", "name": "T", "fields": [{"name": "o", "type": other}, {"name": "n", "type": NODE}]}
+    wider = {**top, "fields": [*top["fields"], {"name": "w", "type": "int", "default": 7}]}
+    payload = b"\2x" + b"\4\2\6\0"
+    value = {"o": {"t": "x"}, "n": {"v": 2, "next": {"v": 3, "next": None}}}
+    assert read(top, payload) == value
+    assert read(top, payload, wider) == {**value, "w": 7}
+
+
+def test_a_name_has_one_type():
+    same = {"type": "record", "name": "S", "fields": [{"name": "x", "type": "int"}]}
+    other = {**same, "fields": [{"name": "x", "type": "string"}]}
+
+    def schema(second: Any) -> Any:
+        fields = [{"name": "a", "type": same}, {"name": "b", "type": second}]
+        return {"type": "record", "name": "T", "fields": fields}
+
+    assert read(schema(same), b"\2\4") == {"a": {"x": 1}, "b": {"x": 2}}
+    assert "there are two different types 'S'" in problem(schema(other), b"\2\2x")
+    assert "a type cannot have the name 'int'" in problem({**same, "name": "int"}, b"\2")
+
+
+def test_name_with_a_dot_at_its_beginning_has_no_namespace():
+    """As Java's parser reads it (avro-1.12.1.jar)."""
+    of_none = {"type": "record", "name": ".Y", "namespace": "a", "fields": [{"name": "s", "type": "string"}]}
+    of_a = {"type": "record", "name": "Y", "fields": [{"name": "n", "type": "int"}]}
+    fields = [
+        {"name": name, "type": kind}
+        for name, kind in [("p", of_none), ("q", of_a), ("r", ".Y"), ("s", "Y"), ("t", "a.Y")]
+    ]
+    schema = {"type": "record", "name": "a.X", "fields": fields}
+    value = {"p": {"s": "p"}, "q": {"n": 1}, "r": {"s": "r"}, "s": {"n": 2}, "t": {"n": 3}}
+    assert read(schema, b"\2p\2\2r\4\6") == value
+    wider = {**schema, "fields": [*fields, {"name": "w", "type": "int", "default": 7}]}
+    assert read(schema, b"\2p\2\2r\4\6", wider) == {**value, "w": 7}
+    # The name without its dot is the same.
+    single = {"type": "record", "name": "X", "fields": [{"name": "p", "type": of_none}, {"name": "q", "type": "Y"}]}
+    assert read(single, b"\2p\2q") == {"p": {"s": "p"}, "q": {"s": "q"}}
 
 
 def test_names_within_namespaces_and_references():

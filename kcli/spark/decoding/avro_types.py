@@ -74,8 +74,7 @@ def _type(tree: SchemaTree, schema: Any, namespace: str, above: frozenset[str]) 
         return _type(tree, kind, namespace, above)
     logical = logical_type(schema, kind)
     if logical == "decimal":
-        precision = schema.get("precision")
-        return decimal_type(precision if isinstance(precision, int) else 0, schema.get("scale", 0))
+        return decimal_type(schema["precision"], schema.get("scale", 0))
     return _LOGICAL[logical] if logical else {**_PRIMITIVE, "fixed": "binary", "enum": "string"}[kind]
 
 
