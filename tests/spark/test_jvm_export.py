@@ -154,6 +154,30 @@ def test_fields_become_columns_and_folders_and_others_are_dead_letters(
     assert [(row["offset"], row["value"]) for row in read_back(more_dead)] == [(3, bad["value"])]
 
 
+def test_fields_with_names_of_the_pipelines_own_columns(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
+    document = {"_unread": "u", "_kcli_unread": "v", "_not_utf8": True, "_kcli_not_utf8": True, "_dedup_key": "d"}
+    document |= {"_unshaped_value": "s", "_kcli_dedup_rank": 2, "_kcli_unshaped_key": "k"}
+    records = [{"key": b"k", "value": json.dumps(document).encode()}, {"key": b"l", "value": b"no json"}]
+    topic = fill(our_kafka, records, partitions=1)
+    ddl = ", ".join(
+        f"{name} {'STRING' if isinstance(value, str) else 'BOOLEAN' if isinstance(value, bool) else 'INT'}"
+        for name, value in document.items()
+    )
+    words = ["spark", "export", topic, "-b", our_kafka.bootstrap_servers, "--value", f"json:{ddl}", "--dedup", "key"]
+    nested = kcli(*words, "--to", str(tmp_path / "nested"))
+    assert nested.status == 0, nested.err
+    values = {row["key"]: row["value"] for row in read_back(tmp_path / "nested")}
+    assert values == {"k": document, "l": None}
+
+    flat = kcli(*words, "--to", str(tmp_path / "flat"), "--flatten", "--dead-letter", str(tmp_path / "dead"))
+    assert flat.status == 0, flat.err
+    (row,) = read_back(tmp_path / "flat")
+    names = {name: f"value_{name}" if name.startswith("_kcli_") else name for name in document}
+    assert {name: row[names[name]] for name in document} == document
+    (letter,) = read_back(tmp_path / "dead")
+    assert (letter["key"], letter["value"]) == (b"l", b"no json")
+
+
 def test_files_have_the_wanted_size_and_repeats_are_written_once(kcli: Kcli, our_kafka: Kafka, tmp_path: Path) -> None:
     chance = random.Random(5)
     records = [{"key": b"%d" % (n % 100), "value": chance.randbytes(400)} for n in range(3000)]

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from kcli.errors import ConfigError
 from kcli.spark.pipelines.digest import digest
+from kcli.spark.pipelines.value_fields import OWN_PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 WAYS = ("key", "key,value")
 #: Columns that decide; not written.
-_KEY, _VALUE, _RANK = "_dedup_key", "_dedup_value", "_dedup_rank"
+_KEY, _VALUE, _RANK = f"{OWN_PREFIX}dedup_key", f"{OWN_PREFIX}dedup_value", f"{OWN_PREFIX}dedup_rank"
 
 
 def parse_dedup(text: str) -> str:

@@ -9,6 +9,7 @@ from kcli.errors import ConfigError
 from kcli.spark.pipelines.json_ddl import check_ddl, ddl_fields, ddl_of_variant
 from kcli.spark.pipelines.value_fields import (
     ERROR_COLUMN,
+    OWN_PREFIX,
     RAW_COLUMN,
     Field,
     check_distinct,
@@ -42,15 +43,14 @@ FILES = {"avro", "csv", "json", "orc", "parquet", "text", "xml"}
 #: Decoders of the source, whose types come from a schema.
 DECODED = ("avro", "protobuf", "json-schema")
 _OF_VALUE = "value."
-_UNSHAPED = "_unshaped_"
+_UNSHAPED = f"{OWN_PREFIX}unshaped_"
 #: Spark's default cuts times to milliseconds, which suffice for those of records, not for those within values.
 MICROSECONDS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 #: Whether the row has invalid UTF-8; not written.
-NOT_UTF8 = "_not_utf8"
-_CORRUPT = "_unread"
+NOT_UTF8 = f"{OWN_PREFIX}not_utf8"
 
 
 class Shape(NamedTuple):
@@ -280,19 +280,22 @@ def _decode_json(frame: DataFrame, shape: Shape) -> DataFrame:
 
     if shape.schema is None:
         raise ConfigError("--value json needs the DDL of the values")
-    schema = f"STRUCT<{ddl_fields(shape.schema)}, {_CORRUPT}: STRING>"
+    unread = f"{OWN_PREFIX}unread"
+    while unread in shape.schema.lower():  # from_json sets it beside the fields of the values
+        unread += "_"
+    schema = f"STRUCT<{ddl_fields(shape.schema)}, {unread}: STRING>"
     text = f.col("value")
     frame = frame.withColumn("value", _as_text(text))
-    frame = frame.withColumn(_CORRUPT, f.from_json(text, schema, {"columnNameOfCorruptRecord": _CORRUPT}))
+    frame = frame.withColumn(unread, f.from_json(text, schema, {"columnNameOfCorruptRecord": unread}))
     # from_json ignores text after an object, except an array. Counting array elements is faster, but rejects NaN.
     array = f.concat(f.lit("["), text, f.lit(",{}]"))
     is_alone = (f.json_array_length(array) == 2) | (f.size(f.from_json(array, "ARRAY<STRUCT<>>")) == 2)
     is_read = f.coalesce(
-        f.col(_CORRUPT).isNotNull() & f.col(f"{_CORRUPT}.{_CORRUPT}").isNull() & is_alone, f.lit(False)
+        f.col(unread).isNotNull() & f.col(f"{unread}.{unread}").isNull() & is_alone, f.lit(False)
     )
     frame = frame.withColumn(ERROR_COLUMN, f.when(~is_read, text))
-    read = f.when(f.col(ERROR_COLUMN).isNull(), f.col(_CORRUPT).dropFields(_CORRUPT))
-    return frame.withColumn("value", read).drop(_CORRUPT)
+    read = f.when(f.col(ERROR_COLUMN).isNull(), f.col(unread).dropFields(unread))
+    return frame.withColumn("value", read).drop(unread)
 
 
 def _as_text(bytes_: Column) -> Column:

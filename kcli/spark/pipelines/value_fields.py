@@ -1,7 +1,7 @@
 """Fields of decoded values as columns: chosen ones, all of them, and those of partition folders.
 
 A path is written `note.by`, its column is called `note_by` unless `note.by=NAME` names it. A column whose name a
-record has as well (offset, timestamp, ...) gets the prefix `value_`.
+record has as well (offset, timestamp, ...), or that begins as those of a pipeline do, gets the prefix `value_`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Columns beside the decoded value: its error, and the bytes of a value with an error.
 ERROR_COLUMN, RAW_COLUMN = "value_error", "value_raw"
+#: The beginning of the names of columns that a pipeline adds for itself.
+OWN_PREFIX = "_kcli_"
 #: Names of columns that are not available to fields, in lower case: Spark ignores case.
 _TAKEN = {name.lower() for name, _ in ALL} | {"dt", "hour", ERROR_COLUMN, RAW_COLUMN}
 _STEP = re.compile(r"`((?:[^`]|``)+)`|([^.`=\s][^.`=]*)")
@@ -52,7 +54,7 @@ def parse_field(option: str, text: str) -> Field:
         return Field(tuple(steps), column_name(steps))
     if equals != "=" or not name:
         raise ConfigError(f"{option}: {text!r} is not valid; use a path like note.by, or note.by=NAME")
-    if name.lower() in _TAKEN:
+    if _is_taken(name):
         raise ConfigError(f"{option}: {text!r} is not valid: {name} is a column of every record")
     return Field(tuple(steps), name)
 
@@ -69,7 +71,11 @@ def parse_fields(option: str, text: str) -> tuple[Field, ...]:
 def column_name(path: Sequence[str]) -> str:
     """Return the name of a field's column."""
     name = "_".join(path)
-    return f"value_{name}" if name.lower() in _TAKEN else name
+    return f"value_{name}" if _is_taken(name) else name
+
+
+def _is_taken(name: str) -> bool:
+    return name.lower() in _TAKEN or name.lower().startswith(OWN_PREFIX)
 
 
 def check_distinct(option: str, fields: Iterable[Field]) -> None:
