@@ -13,6 +13,8 @@ enum values their names (an unknown one its number), bytes are bytes. Well-known
 
 After the frame, a payload has the path of the message in its schema: a count and indexes as zigzag varints, where the
 path [0] is the single byte 0. Apicurio's serialisers write a message `Ref` with the name instead, after its length.
+confluent-kafka-python wrote unsigned varints (`use.deprecated.format`): a payload that is not valid by its zigzag path
+is read by that one.
 """
 
 from __future__ import annotations
@@ -55,10 +57,22 @@ class MessageReader:
         """
 
         def read(payload: bytes) -> Any:
-            body, message = self._message(payload, start, is_apicurio=is_apicurio)
-            return (read_named or message)(payload[body:])
+            if payload[start : start + 1] == b"\0":
+                return (read_named or self._by_path((0,)))(payload[start + 1 :])
+            first: Exception | None = None
+            for form in forms:
+                try:
+                    body, message = form(payload, start)
+                    return (read_named or message)(payload[body:])
+                except (ValueError, EOFError) as error:
+                    first = first or error
+            assert first is not None
+            raise first
 
         read_named = None if name is None else self.read_message(name)
+        forms = [self._by_indexes, self._by_unsigned_indexes, self._by_ref]
+        if is_apicurio:
+            forms.insert(0, forms.pop())
         return read
 
     def read_after_header(self, path: bytes) -> Read:
@@ -66,21 +80,19 @@ class MessageReader:
         _, indexes = _path(path, 0) if path else (0, (0,))
         return self._by_path(indexes)
 
-    def _message(self, payload: bytes, start: int, *, is_apicurio: bool) -> tuple[int, Read]:
-        if payload[start : start + 1] == b"\0":
-            return start + 1, self._by_path((0,))
-        forms = (self._by_ref, self._by_indexes) if is_apicurio else (self._by_indexes, self._by_ref)
-        try:
-            return forms[0](payload, start)
-        except (ValueError, EOFError) as first:
-            try:
-                return forms[1](payload, start)
-            except (ValueError, EOFError):
-                raise first from None
-
     def _by_indexes(self, payload: bytes, start: int) -> tuple[int, Read]:
         body, indexes = _path(payload, start)
         return body, self._by_path(indexes)
+
+    def _by_unsigned_indexes(self, payload: bytes, start: int) -> tuple[int, Read]:
+        count, body = _varint(payload, start)
+        if count > _MAX_PATH:
+            raise ValueError("the data has no valid path of its message")
+        indexes = []
+        for _ in range(count):
+            index, body = _varint(payload, body)
+            indexes.append(index)
+        return body, self._by_path(tuple(indexes))
 
     def _by_path(self, indexes: tuple[int, ...]) -> Read:
         read = self._reads.get(indexes)

@@ -3,7 +3,10 @@
 protoc is that of the package grpcio-tools. It runs as another process with a time limit, on files in a folder of its
 own, because a schema comes from a server. Names of imports that lead out of that folder are refused.
 
-Confluent's serialisers import some files without a reference to them; `_BUILT_IN` has the declarations of these.
+Confluent's serialisers import some files without a reference to them; `_BUILT_IN` has the declarations of these, by
+https://github.com/googleapis/googleapis/tree/master/google/type and Confluent's meta.proto and decimal.proto.
+
+A schema has no file name of its own, and its imports may have any, so its file gets a random name: no import can be it.
 """
 
 from __future__ import annotations
@@ -17,50 +20,114 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
+from secrets import token_hex
 from typing import Any
 
 from kcli.schemas.contracts import missing_extra
 
-_MAIN = "kcli_schema.proto"
 _SOURCE = "kcli-source"
 _PROTOC_TIMEOUT_S = 30
-_IMPORT = re.compile(r'\bimport\s+(?:public\s+|weak\s+)?["\']([^"\']+)["\']')
+_OWN_NAME = re.compile(r"schema-[0-9a-f]{16}\.proto")
 _LOG_LINE = re.compile(r"WARNING: All log|[IWE]\d{4} ")
 #: Ends of the names of files that protoc --descriptor_set_out writes.
 DESCRIPTOR_FILES = (".desc", ".pb", ".binpb", ".protoset")
 # Apicurio's Java serialisers register a map as its message on the wire, with this option, which protoc refuses.
 _MAP_ENTRY = re.compile(r"\boption\s+map_entry\s*=\s*true\s*;")
-_MARK = "kcli_map_entry"
-
-_META = """syntax = "proto3";
-package confluent;
-import "google/protobuf/descriptor.proto";
-message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }
-extend google.protobuf.FileOptions { Meta file_meta = 1088; }
-extend google.protobuf.MessageOptions { Meta message_meta = 1088; }
-extend google.protobuf.FieldOptions { Meta field_meta = 1088; }
-extend google.protobuf.EnumOptions { Meta enum_meta = 1088; }
-extend google.protobuf.EnumValueOptions { Meta enum_value_meta = 1088; }
-"""
-_DECIMAL = """syntax = "proto3";
-package confluent.type;
-message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
-"""
 
 
-def _of_google(name: str, fields: str) -> str:
-    return f'syntax = "proto3";\npackage google.type;\nmessage {name} {{ {fields} }}\n'
+def _proto3(package: str, *body: str) -> str:
+    return f'syntax = "proto3";\npackage {package};\n' + "\n".join(body)
 
 
+def _enum(name: str, *values: str) -> str:
+    return f"enum {name} {{ {' '.join(f'{value} = {number};' for number, value in enumerate(values))} }}"
+
+
+def _message(name: str, *fields: str, more: str = "") -> str:
+    return f"message {name} {{ {' '.join(f'{field} = {number};' for number, field in enumerate(fields, 1))} {more} }}"
+
+
+def _google(*body: str) -> str:
+    return _proto3("google.type", *body)
+
+
+_META = _proto3(
+    "confluent",
+    'import "google/protobuf/descriptor.proto";',
+    _message("Meta", "string doc", "map<string, string> params", "repeated string tags", "repeated Rule rules"),
+    _message("Rule", "string name", "string doc", "string expr", "string sql"),
+    *(
+        f"extend google.protobuf.{extended} {{ Meta {name}_meta = 1088; }}"
+        for name, extended in {
+            "file": "FileOptions",
+            "message": "MessageOptions",
+            "field": "FieldOptions",
+            "enum": "EnumOptions",
+            "enum_value": "EnumValueOptions",
+        }.items()
+    ),
+)
+_MONTHS = "JANUARY FEBRUARY MARCH APRIL MAY JUNE JULY AUGUST SEPTEMBER OCTOBER NOVEMBER DECEMBER"
+_DAYS = "MONDAY TUESDAY WEDNESDAY THURSDAY FRIDAY SATURDAY SUNDAY"
+_PERIODS = "CALENDAR_PERIOD_UNSPECIFIED DAY WEEK FORTNIGHT MONTH QUARTER HALF YEAR"
 _BUILT_IN = {
     "confluent/meta.proto": _META,
-    "confluent/type/decimal.proto": _DECIMAL,
-    "google/type/date.proto": _of_google("Date", "int32 year = 1; int32 month = 2; int32 day = 3;"),
-    "google/type/timeofday.proto": _of_google(
-        "TimeOfDay", "int32 hours = 1; int32 minutes = 2; int32 seconds = 3; int32 nanos = 4;"
+    "confluent/type/decimal.proto": _proto3(
+        "confluent.type", _message("Decimal", "bytes value", "uint32 precision", "int32 scale")
     ),
-    "google/type/money.proto": _of_google("Money", "string currency_code = 1; int64 units = 2; int32 nanos = 3;"),
-    "google/type/latlng.proto": _of_google("LatLng", "double latitude = 1; double longitude = 2;"),
+    "confluent/types/decimal.proto": 'syntax = "proto3"; import public "confluent/type/decimal.proto";',
+    "confluent/type/variant.proto": _proto3("confluent.type", _message("Variant", "bytes metadata", "bytes value")),
+    "google/type/calendar_period.proto": _google(_enum("CalendarPeriod", *_PERIODS.split())),
+    "google/type/color.proto": _google(
+        'import "google/protobuf/wrappers.proto";',
+        _message("Color", "float red", "float green", "float blue", "google.protobuf.FloatValue alpha"),
+    ),
+    "google/type/date.proto": _google(_message("Date", "int32 year", "int32 month", "int32 day")),
+    "google/type/datetime.proto": _google(
+        'import "google/protobuf/duration.proto";',
+        _message(
+            "DateTime",
+            *(f"int32 {name}" for name in ("year", "month", "day", "hours", "minutes", "seconds", "nanos")),
+            more="oneof time_offset { google.protobuf.Duration utc_offset = 8; TimeZone time_zone = 9; }",
+        ),
+        _message("TimeZone", "string id", "string version"),
+    ),
+    "google/type/dayofweek.proto": _google(_enum("DayOfWeek", "DAY_OF_WEEK_UNSPECIFIED", *_DAYS.split())),
+    "google/type/decimal.proto": _google(_message("Decimal", "string value")),
+    "google/type/expr.proto": _google(
+        _message("Expr", "string expression", "string title", "string description", "string location")
+    ),
+    "google/type/fraction.proto": _google(_message("Fraction", "int64 numerator", "int64 denominator")),
+    "google/type/interval.proto": _google(
+        'import "google/protobuf/timestamp.proto";',
+        _message("Interval", "google.protobuf.Timestamp start_time", "google.protobuf.Timestamp end_time"),
+    ),
+    "google/type/latlng.proto": _google(_message("LatLng", "double latitude", "double longitude")),
+    "google/type/localized_text.proto": _google(_message("LocalizedText", "string text", "string language_code")),
+    "google/type/money.proto": _google(_message("Money", "string currency_code", "int64 units", "int32 nanos")),
+    "google/type/month.proto": _google(_enum("Month", "MONTH_UNSPECIFIED", *_MONTHS.split())),
+    "google/type/phone_number.proto": _google(
+        _message(
+            "PhoneNumber",
+            more="oneof kind { string e164_number = 1; ShortCode short_code = 2; } string extension = 3; "
+            + _message("ShortCode", "string region_code", "string number"),
+        )
+    ),
+    "google/type/postal_address.proto": _google(
+        _message(
+            "PostalAddress",
+            "int32 revision",
+            *(f"string {name}" for name in ("region_code", "language_code", "postal_code", "sorting_code")),
+            *(f"string {name}" for name in ("administrative_area", "locality", "sublocality")),
+            "repeated string address_lines",
+            "repeated string recipients",
+            "string organization",
+        )
+    ),
+    "google/type/quaternion.proto": _google(_message("Quaternion", "double x", "double y", "double z", "double w")),
+    "google/type/timeofday.proto": _google(
+        _message("TimeOfDay", "int32 hours", "int32 minutes", "int32 seconds", "int32 nanos")
+    ),
 }
 
 
@@ -159,6 +226,7 @@ def messages_of(text: str, imports: Mapping[str, str]) -> Messages:
     """
     done: list[Any] = []
     texts: dict[str, str] = {}
+    own_name = f"schema-{token_hex(8)}.proto"
     for name, other in imports.items():
         descriptor = _descriptor(other)
         if descriptor is None:
@@ -168,7 +236,11 @@ def messages_of(text: str, imports: Mapping[str, str]) -> Messages:
             done.append(descriptor)
     main = _descriptor(text)
     if main is None:
-        return Messages(_compiled({**texts, _MAIN: text}, _MAIN, done))
+        return Messages(_compiled({**texts, own_name: text}, own_name, done))
+    main.name = own_name
+    for name in {name for file in (*done, main) for name in file.dependency}:
+        if name in _BUILT_IN and name not in imports:
+            texts[name] = _BUILT_IN[name]
     if texts:
         done = [*_compiled(texts, "", done), *done]
     return Messages([*_in_order(done), main])
@@ -222,31 +294,32 @@ def _in_order(files: list[Any]) -> list[Any]:
 
 def _compiled(texts: Mapping[str, str], main: str, compiled: list[Any]) -> list[Any]:
     """Return the descriptors of .proto texts, `main` last; `compiled` are those of imports that are not text."""
-    files = dict(texts)
-    for name in [found for text in texts.values() for found in _IMPORT.findall(text)]:
-        if name in _BUILT_IN and name not in files:
-            files[name] = _BUILT_IN[name]
+    mark = f"map_entry_{token_hex(8)}"
     with tempfile.TemporaryDirectory(prefix="kcli-") as folder:
-        for name, text in files.items():
+        for name, text in texts.items():
             if os.path.isabs(name) or ".." in name.split("/") or "\\" in name or not name or not name.isprintable():
                 raise ValueError(f"an import has a name that is not valid: {name!r}")
-            path = os.path.join(folder, *name.split("/"))
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(_MAP_ENTRY.sub(f'reserved "{_MARK}";', text))
+            _write(folder, name, _MAP_ENTRY.sub(f'reserved "{mark}";', text))
         descriptors = _run_protoc(folder, [main] if main else list(texts), {file.name: file for file in compiled})
     for descriptor in descriptors:
-        _restore_map_entries(descriptor.message_type)
+        _restore_map_entries(descriptor.message_type, mark)
     return descriptors
 
 
-def _restore_map_entries(messages: Iterable[Any]) -> None:
+def _write(folder: str, name: str, text: str) -> None:
+    path = os.path.join(folder, *name.split("/"))
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _restore_map_entries(messages: Iterable[Any], mark: str) -> None:
     """Make the marked messages entries of maps."""
     for message in messages:
-        if _MARK in message.reserved_name:
-            message.reserved_name.remove(_MARK)
+        if mark in message.reserved_name:
+            message.reserved_name.remove(mark)
             message.options.map_entry = True
-        _restore_map_entries(message.nested_type)
+        _restore_map_entries(message.nested_type, mark)
 
 
 def _run_protoc(source: str, names: list[str], compiled: Mapping[str, Any]) -> list[Any]:
@@ -257,12 +330,16 @@ def _run_protoc(source: str, names: list[str], compiled: Mapping[str, Any]) -> l
         raise missing_extra("a schema in .proto text", "grpcio-tools")
     well_known = os.path.join(os.path.dirname(str(find_spec("grpc_tools").origin)), "_proto")  # type: ignore[union-attr]
     with tempfile.TemporaryDirectory(prefix="kcli-") as folder:
-        out, given = os.path.join(folder, "out"), os.path.join(folder, "given")
+        out, given, built_in = (os.path.join(folder, name) for name in ("out", "given", "kcli-built-in"))
+        for name, text in _BUILT_IN.items():
+            if name not in compiled:
+                _write(built_in, name, text)
         words = [sys.executable, "-m", "grpc_tools.protoc", f"--descriptor_set_out={out}", "--include_imports"]
         # protoc splits a path at ":" and "=", and takes a file called -x.proto for an option: give it neither.
         for link, path in ((_SOURCE, source), ("kcli-known", well_known)):
             os.symlink(path, os.path.join(folder, link))
             words.append(f"--proto_path={link}")
+        words.append("--proto_path=kcli-built-in")
         if compiled:
             known: dict[str, Any] = {}
             for file in compiled.values():
@@ -285,7 +362,7 @@ def _run_protoc(source: str, names: list[str], compiled: Mapping[str, Any]) -> l
         except subprocess.TimeoutExpired:
             raise ValueError(f"protoc has not compiled it in {_PROTOC_TIMEOUT_S} seconds") from None
         if ran.returncode != 0:
-            said = ran.stderr.decode(errors="replace").replace(f"{_SOURCE}/", "").replace(_MAIN, "schema").splitlines()
+            said = _OWN_NAME.sub("schema", ran.stderr.decode(errors="replace").replace(f"{_SOURCE}/", "")).splitlines()
             lines = [line for line in said if not _LOG_LINE.match(line)]
             raise ValueError("; ".join(lines[:3])[:400] or "protoc failed")
         with open(out, "rb") as file:

@@ -6,6 +6,7 @@ The schemas are descriptors, which need no compiler; `tests/interop/schemas` has
 from __future__ import annotations
 
 import datetime
+import io
 import re
 from base64 import b64encode
 from pathlib import Path
@@ -373,3 +374,122 @@ def test_a_message_of_a_package_that_contains_googles_has_fields():
     messages = Messages([file])
     data = GetMessageClass(messages.by_name("Duration"))(hours=2).SerializeToString()
     assert MessageReader(messages).read_message("Duration")(data) == {"hours": 2}
+
+
+BUILT_IN = [
+    *(f"google/type/{name}" for name in ("calendar_period", "color", "date", "datetime", "dayofweek", "decimal")),
+    *(f"google/type/{name}" for name in ("expr", "fraction", "interval", "latlng", "localized_text", "money", "month")),
+    *(f"google/type/{name}" for name in ("phone_number", "postal_address", "quaternion", "timeofday")),
+    *(f"confluent/{name}" for name in ("meta", "type/decimal", "type/variant", "types/decimal")),
+]
+
+
+def as_base64(file: Any) -> str:
+    return b64encode(file.SerializeToString()).decode()
+
+
+def described(file: Any) -> Any:
+    """The descriptor of a file without what readers of records do not need."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    plain = FileDescriptorProto()
+    file.CopyToProto(plain)
+    for name in ("options", "source_code_info"):
+        plain.ClearField(name)
+    for message in (it for outer in plain.message_type for it in (outer, *outer.nested_type)):
+        for field in message.field:
+            field.ClearField("json_name")
+    for field in plain.extension:
+        field.ClearField("json_name")
+    return plain
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_files_that_confluents_serialisers_build_in_need_no_reference(name: str):
+    """The referees are the modules of googleapis-common-protos and of confluent-kafka."""
+    needs_package("grpc_tools")
+    needs_package("confluent_kafka")
+    from importlib import import_module
+
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    from kcli.schemas.protobuf_schema import messages_of
+
+    module = name.replace("/", ".").replace("confluent.", "confluent_kafka.schema_registry.confluent.")
+    wanted = described(import_module(f"{module}_pb2").DESCRIPTOR)
+    main = FileDescriptorProto(name="x.proto", syntax="proto3", dependency=[f"{name}.proto"])
+    main.message_type.add(name="X")
+    text = f'syntax = "proto3"; import "{name}.proto"; message X {{}}'
+    for schema in (as_base64(main), text):
+        assert described(messages_of(schema, {}).pool.FindFileByName(f"{name}.proto")) == wanted
+
+
+def test_built_in_types_are_decoded(tmp_path: Path):
+    needs_package("grpc_tools")
+    imports = ("google/type/datetime.proto", "google/type/month.proto", "confluent/types/decimal.proto")
+    fields = "google.type.DateTime at = 1; google.type.Month month = 2; confluent.type.Decimal amount = 3;"
+    text = 'syntax = "proto3"; ' + "".join(f'import "{it}"; ' for it in imports) + f"message X {{ {fields} }}"
+    (tmp_path / "x.proto").write_text(text)
+    registry = KnownRegistry({"/schemas/ids/1": {"schema": text, "schemaType": "PROTOBUF"}})
+    at = b"\x08\xe8\x0f\x4a\x05\x0a\x03UTC"
+    payload = b"\x0a" + _varint(len(at)) + at + b"\x10\3\x1a\5\x0a\1\5\x18\2"
+    value = only(make_decoder("protobuf", "value", registry=registry).decode("t", [b"\0\0\0\0\1\0" + payload]))
+    assert (value["at"]["year"], value["at"]["time_zone"]) == (2024, {"id": "UTC", "version": ""})
+    assert (value["month"], value["amount"]) == ("MARCH", {"value": b"\5", "precision": 0, "scale": 2})
+    assert (
+        only(make_decoder("protobuf", "value", schema_file=str(tmp_path / "x.proto")).decode("t", [payload])) == value
+    )
+
+
+@pytest.mark.parametrize("path", [(0,), (1,), (1, 0), (0, 0), (0, 1), (1, 0, 1), (2,), (9,), (0, 9)])
+def test_path_in_the_unsigned_form_of_confluent_kafka_python(path: tuple[int, ...]):
+    needs_package("confluent_kafka")
+    from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    file = FileDescriptorProto(name="many.proto", syntax="proto3")
+
+    def add(messages: Any, indexes: tuple[int, ...], prefix: str) -> None:
+        for number in range(10):
+            name = f"{prefix}_{number}"
+            message = messages.add(name=f"M{name}")
+            message.field.add(name=f"m{name}", number=1, type=NUMBERS["string"], label=1)
+            if indexes[:1] == (number,):
+                add(message.nested_type, indexes[1:], name)
+
+    add(file.message_type, path, "")
+    registry = KnownRegistry({"/schemas/ids/1": {"schema": as_base64(file), "schemaType": "PROTOBUF"}})
+    for zigzag in (True, False):
+        prefix = io.BytesIO()
+        ProtobufSerializer._encode_varints(prefix, list(path), zigzag=zigzag)
+        decoder = make_decoder("protobuf", "value", registry=registry)
+        values = decoder.decode("t", [b"\0\0\0\0\1" + prefix.getvalue() + body for body in (b"", b"\x0a\1x")])
+        name = "m" + "".join(f"_{number}" for number in path)
+        assert values == [{name: ""}, {name: "x"}]
+
+
+def test_names_of_strangers_never_meet_our_own():
+    needs_package("grpc_tools")
+    part = 'syntax = "proto3"; package part; message Part { int32 a = 1; }'
+    text = 'syntax = "proto3"; import "kcli_schema.proto"; message X { part.Part part = 1; }'
+    entry = 'message E { reserved "kcli_map_entry"; string key = 1; string value = 2; }'
+    reserved = f'syntax = "proto3"; message X {{ repeated E e = 1; {entry} }}'
+    reference = {"name": "kcli_schema.proto", "subject": "p", "version": 1}
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    compiled = FileDescriptorProto(name="kcli_schema.proto", syntax="proto3", dependency=["kcli_schema.proto"])
+    message = compiled.message_type.add(name="X")
+    message.field.add(name="part", number=1, type=NUMBERS["message"], label=1, type_name=".part.Part")
+    registry = KnownRegistry(
+        {
+            "/schemas/ids/1": {"schema": text, "schemaType": "PROTOBUF", "references": [reference]},
+            "/subjects/p/versions/1": {"schema": part, "schemaType": "PROTOBUF"},
+            "/schemas/ids/2": {"schema": as_base64(compiled), "schemaType": "PROTOBUF", "references": [reference]},
+            "/schemas/ids/3": {"schema": reserved, "schemaType": "PROTOBUF"},
+        }
+    )
+    decoder = make_decoder("protobuf", "value", registry=registry)
+    body = b"\x0a\2\x08\5"
+    assert decoder.decode("t", [b"\0\0\0\0" + bytes([id, 0]) + body for id in (1, 2)]) == [{"part": {"a": 5}}] * 2
+    pair = b"\x0a\6\x0a\1k\x12\1v"
+    assert decoder.decode("t", [b"\0\0\0\0\3\0" + pair]) == [{"e": [{"key": "k", "value": "v"}]}]

@@ -290,9 +290,7 @@ def _decode_json(frame: DataFrame, shape: Shape) -> DataFrame:
     # from_json ignores text after an object, except an array. Counting array elements is faster, but rejects NaN.
     array = f.concat(f.lit("["), text, f.lit(",{}]"))
     is_alone = (f.json_array_length(array) == 2) | (f.size(f.from_json(array, "ARRAY<STRUCT<>>")) == 2)
-    is_read = f.coalesce(
-        f.col(unread).isNotNull() & f.col(f"{unread}.{unread}").isNull() & is_alone, f.lit(False)
-    )
+    is_read = f.coalesce(f.col(unread).isNotNull() & f.col(f"{unread}.{unread}").isNull() & is_alone, f.lit(False))
     frame = frame.withColumn(ERROR_COLUMN, f.when(~is_read, text))
     read = f.when(f.col(ERROR_COLUMN).isNull(), f.col(unread).dropFields(unread))
     return frame.withColumn("value", read).drop(unread)
