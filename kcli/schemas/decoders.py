@@ -28,9 +28,7 @@ def schema_decoder(
         return _protobuf(side, registry, schema_file, message)
     if name == "auto":
         return AutoDecoder(side, registry)
-    if registry is None and schema_file is None:
-        raise no_schema(name, side)
-    return FileDecoder(name, _json_reader) if registry is None else FramedDecoder(name, side, registry, _JSON)
+    return _json_schema(side, registry, schema_file)
 
 
 def _avro(side: Side, registry: SchemaRegistry | None, schema_file: str | None) -> Decoder:
@@ -116,12 +114,41 @@ def protobuf_reader(registry: SchemaRegistry) -> MakeRead:
     return make
 
 
-def _json_reader(start: int) -> Read:
-    """Return the reader of JSON after a frame. The schema of JSON is not needed to read a value."""
-    return (lambda payload: read_json(payload[start:])) if start else read_json
+def _json_schema(side: Side, registry: SchemaRegistry | None, schema_file: str | None) -> Decoder:
+    from kcli.schemas.json_schema import validating_reader
+
+    if schema_file is None:
+        if registry is None:
+            raise no_schema("json-schema", side)
+        return FramedDecoder("json-schema", side, registry, {"JSON": json_schema_reader(registry)})
+    text = read_schema_file(schema_file)
+    try:
+        validating_reader(text, {}, 0)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"schema file {schema_file}: it is not a valid schema: {problem_of(error)}") from None
+    if registry is None:
+        return FileDecoder("json-schema", lambda start: validating_reader(text, {}, start))
+    make: MakeRead = lambda _schema, start, _is_apicurio, _after_guid: validating_reader(text, {}, start)  # noqa: E731
+    return FramedDecoder("json-schema", side, registry, {"JSON": make})
 
 
-_JSON: dict[str, MakeRead] = {"JSON": lambda _schema, start, _is_apicurio, _after_guid: _json_reader(start)}
+def json_schema_reader(registry: SchemaRegistry) -> MakeRead:
+    """Return the maker of readers of JSON that the payload's schema must allow."""
+    from kcli.schemas.json_schema import validating_reader
+
+    def make(schema: Schema, start: int, is_apicurio: bool, after_guid: bytes) -> Read:
+        return validating_reader(schema.text, {name: used.text for name, used in registry.closure(schema)}, start)
+
+    return make
+
+
+def unchecked_json_decoder(side: Side, registry: SchemaRegistry) -> Decoder:
+    """Return the decoder of JSON with a frame that leaves the check of its values to the caller."""
+
+    def make(schema: Schema, start: int, is_apicurio: bool, after_guid: bytes) -> Read:
+        return lambda payload: read_json(payload[start:])
+
+    return FramedDecoder("json-schema", side, registry, {"JSON": make})
 
 
 class AutoDecoder:
@@ -135,7 +162,8 @@ class AutoDecoder:
     def __init__(self, side: Side, registry: SchemaRegistry | None) -> None:
         self._framed: FramedDecoder | None = None
         if registry is not None:
-            makers = {"AVRO": _late(avro_reader, registry), "PROTOBUF": _late(protobuf_reader, registry), **_JSON}
+            factories = {"AVRO": avro_reader, "PROTOBUF": protobuf_reader, "JSON": json_schema_reader}
+            makers = {kind: _late(factory, registry) for kind, factory in factories.items()}
             self._framed = FramedDecoder("auto", side, registry, makers)
 
     def __repr__(self) -> str:

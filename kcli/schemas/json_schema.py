@@ -1,14 +1,23 @@
-"""JSON that a JSON Schema describes: values are validated before they are written."""
+"""JSON that a JSON Schema describes: values are validated before they are written, and after they are read.
+
+**Non-obvious**
+
+- The patterns of a schema are those of strangers, and so are the texts that they are matched with. Python's `re` could
+  occupy the process for ever, so google-re2 matches them, which lacks look-ahead and back references.
+- `format` is not checked, as the specification allows.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
 from kcli.schemas.contracts import EncodeError, missing_extra
-from kcli.schemas.simple_formats import plain_serde
+from kcli.schemas.simple_formats import plain_serde, read_json
 
 _MAX_SHOWN = 200
 
@@ -19,40 +28,68 @@ def validated(text: str, referred: Mapping[str, str]) -> Callable[[Any], bytes]:
     `referred` has the texts of other schemas by the URI that names them; nothing is fetched from elsewhere. Raise
     ValueError if it is not a valid schema, ConfigError without the library.
     """
-    if find_spec("jsonschema") is None:
-        raise missing_extra("json-schema", "jsonschema")
-    from jsonschema import Draft7Validator
-    from jsonschema.exceptions import SchemaError, best_match
-    from jsonschema.validators import validator_for
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-    from referencing.jsonschema import DRAFT7
-
-    schema = _parsed(text)
-    kind = validator_for(schema, default=Draft7Validator)
-    try:
-        kind.check_schema(schema)
-    except SchemaError as error:
-        raise ValueError(f"it is not valid at {error.json_path}: {_short(error.message)}") from None
-    registry = Registry().with_resources(
-        (name, DRAFT7.create_resource(_parsed(other))) for name, other in referred.items()
-    )
-    validator = kind(schema, registry=registry)
+    check = _validator(text, referred)
     write_json = plain_serde("json")
 
     def write(value: Any) -> bytes:
         data = write_json.encode("", value)  # first: it bounds the depth of the value
         try:
-            error = best_match(validator.iter_errors(value))
-        except Unresolvable as missing:
-            raise EncodeError(f"the schema refers to {missing.ref!r}, which is not among its references") from None
-        except RecursionError:
-            raise EncodeError("the schema refers to itself without end") from None
-        if error is not None:
-            raise EncodeError(f"value{error.json_path[1:]}: {_short(error.message)}")
+            check(value)
+        except ValueError as error:
+            raise EncodeError(str(error)) from None
         return data
 
     return write
+
+
+def validating_reader(text: str, referred: Mapping[str, str], start: int) -> Callable[[bytes], Any]:
+    """Return the function from JSON after a frame of `start` bytes to its value.
+
+    It raises ValueError if the schema does not allow the value. Arguments and errors are those of `validated`.
+    """
+    check = _validator(text, referred)
+
+    def read(payload: bytes) -> Any:
+        value = read_json(payload[start:])
+        check(value)
+        return value
+
+    return read
+
+
+def _validator(text: str, referred: Mapping[str, str]) -> Callable[[Any], None]:
+    """Return the function that raises ValueError for a value that the schema does not allow."""
+    if find_spec("jsonschema") is None:
+        raise missing_extra("json-schema", "jsonschema")
+    from jsonschema import Draft7Validator
+    from jsonschema.exceptions import SchemaError, best_match
+    from jsonschema.validators import extend, validator_for
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT7
+
+    schema = _parsed(text)
+    others = {name: _parsed(other) for name, other in referred.items()}
+    kind = validator_for(schema, default=Draft7Validator)
+    try:
+        kind.check_schema(schema)
+    except SchemaError as error:
+        raise ValueError(f"it is not valid at {error.json_path}: {_short(error.message)}") from None
+    _check_patterns([schema, *others.values()])
+    registry = Registry().with_resources((name, DRAFT7.create_resource(other)) for name, other in others.items())
+    validator = extend(kind, _PATTERN_KEYWORDS)(schema, registry=registry)
+
+    def check(value: Any) -> None:
+        try:
+            error = best_match(validator.iter_errors(value))
+        except Unresolvable as missing:
+            raise ValueError(f"the schema refers to {missing.ref!r}, which is not among its references") from None
+        except RecursionError:
+            raise ValueError("the schema refers to itself without end") from None
+        if error is not None:
+            raise ValueError(f"value{error.json_path[1:]}: {_short(error.message)}")
+
+    return check
 
 
 def _parsed(text: str) -> Any:
@@ -69,3 +106,92 @@ def _parsed(text: str) -> Any:
 
 def _short(message: str) -> str:
     return message if len(message) <= _MAX_SHOWN else f"{message[:_MAX_SHOWN]}..."
+
+
+# Patterns
+
+
+def _check_patterns(documents: list[Any]) -> None:
+    """Raise ValueError for a pattern that cannot be matched, ConfigError without the library.
+
+    Members may also be data, such as those of `default`: a pattern there is checked for nothing.
+    """
+    waiting = list(documents)
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        if not isinstance(part, dict):
+            continue
+        waiting += part.values()
+        if isinstance(part.get("pattern"), str):
+            _search(part["pattern"])
+        if isinstance(part.get("patternProperties"), dict):
+            if "unevaluatedProperties" in part:
+                raise ValueError("unevaluatedProperties beside patternProperties is not supported")
+            for pattern in part["patternProperties"]:
+                _search(pattern)
+
+
+@lru_cache(maxsize=1000)
+def _search(pattern: str) -> Callable[[str], Any]:
+    """Return the search for a pattern of ECMA 262 in a text. Raise ValueError, ConfigError."""
+    try:
+        import re2
+    except ImportError:
+        raise missing_extra("a pattern of JSON Schema", "google-re2") from None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        search: Callable[[str], Any] = re2.compile(
+            re.sub(r"(\\\\)|\\u([0-9A-Fa-f]{4})", _as_re2, pattern), options
+        ).search
+    except (re2.error, UnicodeError):
+        raise ValueError(
+            f"its pattern {_short(repr(pattern))} is not supported: patterns have the syntax of RE2, without "
+            "look-ahead and back references"
+        ) from None
+    return lambda text: search(text.encode("utf-8", "replace").decode())
+
+
+def _as_re2(match: re.Match[str]) -> str:
+    return match[1] or f"\\x{{{match[2]}}}"
+
+
+def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[Any]:
+    from jsonschema.exceptions import ValidationError
+
+    if validator.is_type(value, "string") and not _search(pattern)(value):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, patterns: Mapping[str, Any], value: Any, schema: Any) -> Iterator[Any]:
+    if validator.is_type(value, "object"):
+        for pattern, inner in patterns.items():
+            search = _search(pattern)
+            for name in filter(search, value):
+                yield from validator.descend(value[name], inner, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, additional: Any, value: Any, schema: Any) -> Iterator[Any]:
+    from jsonschema.exceptions import ValidationError
+
+    if not validator.is_type(value, "object"):
+        return
+    searches = [_search(pattern) for pattern in schema.get("patternProperties", ())]
+    known = schema.get("properties", ())
+    others = [name for name in value if name not in known and not any(search(name) for search in searches)]
+    if validator.is_type(additional, "object"):
+        for name in others:
+            yield from validator.descend(value[name], additional, path=name)
+    elif not additional and others:
+        names = ", ".join(map(repr, others))
+        verb = "was" if len(others) == 1 else "were"
+        yield ValidationError(f"Additional properties are not allowed ({names} {verb} unexpected)")
+
+
+_PATTERN_KEYWORDS = {
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+}

@@ -97,3 +97,37 @@ def test_deep_nesting_is_an_error() -> None:
         avro_outline(avro)
     with pytest.raises(KcliError, match="nested too deeply"):
         json_schema_outline(schema)
+
+
+def test_names_of_json_that_could_be_other_paths_are_quoted() -> None:
+    integer, text = {"type": "integer"}, {"type": "string"}
+    nested = {"type": "object", "properties": {"b": integer}}
+    schema = {
+        "properties": {"a": nested, "a.b": text, "not": text, "a @minimum": text, "": text},
+        "not": {"type": "null"},
+        "required": ["a.b"],
+    }
+    assert json_schema_outline(schema) == {
+        ".": "any",
+        "a": "object",
+        "a.b": "integer",
+        '"a.b"': "string",
+        '"a.b" @required': "true",
+        '"not"': "string",
+        '"a @minimum"': "string",
+        '""': "string",
+        "not": "null",
+    }
+
+
+def test_fields_of_several_branches_of_a_union_of_avro_are_all_there() -> None:
+    def animal(name: str, kind: str) -> dict[str, Any]:
+        return {"type": "record", "name": name, "fields": [{"name": "size", "type": kind}]}
+
+    branches = ["null", animal("Cat", "int"), animal("Dog", "string")]
+    assert avro_outline(_record({"name": "pet", "type": branches})) == {
+        ".": "record shop.Order",
+        "pet": "null | record shop.Cat | record shop.Dog",
+        "pet(shop.Cat).size": "int",
+        "pet(shop.Dog).size": "string",
+    }

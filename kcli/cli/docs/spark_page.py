@@ -120,7 +120,8 @@ kcli spark export orders --to lake/orders --value avro --schema-registry http://
 kcli spark export orders --to lake/orders --value protobuf --flatten --once
 
 A value that does not decode is null. Its column value_error has the reason, value_raw the bytes. Only a registry that
-cannot be reached fails the query.
+cannot be reached fails the query. A value of json-schema must have the types of its columns; patterns, limits and
+required properties of its schema are checked by kcli consume only.
 
 A stream whose columns must not change names the version of the schema. Several topics need the subject. Without a
 registry, a file has the schema:

@@ -31,8 +31,9 @@ class DecodedColumn:
         self._topic = topic
         self._decoder = decoder
         self._keeps_all = decoding.keeps_raw
-        self._convert = converter(decoding.column_type)
         self._convert_exactly = converter(decoding.column_type, exact=True) or (lambda value: value)
+        # Values of JSON may have any types, those of other formats have the types of their schema.
+        self._convert = self._convert_exactly if decoding.name == "json-schema" else converter(decoding.column_type)
 
     def arrow_types(self) -> dict[str, Any]:
         """Return the types of the columns by name."""
@@ -65,7 +66,7 @@ class DecodedColumn:
         try:
             ready = values if convert is None else [None if it is None else convert(it) for it in values]
             return pa.array(ready, self._type)
-        except _REFUSED:
+        except Exception:  # of values that are not of their types; find out which
             pass
         single = []
         for row, value in enumerate(values):

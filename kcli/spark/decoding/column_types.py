@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 if TYPE_CHECKING:
     ColumnType: TypeAlias = "str | Struct | Array | Map"
@@ -21,6 +21,7 @@ TEXT = "text"
 #: Whole numbers of JSON, where 1.0 is an integer and 1.5 is not.
 WHOLE = "whole"
 _MOST_DECIMAL_DIGITS = 38
+_EXACT_DOUBLE = 1 << 53
 #: Timestamps of nanoseconds, which Spark has in microseconds.
 NANOS, LOCAL_NANOS = "timestamp of nanoseconds", "timestamp_ntz of nanoseconds"
 _SQL = {JSON: "string", TEXT: "string", WHOLE: "bigint", NANOS: "timestamp", LOCAL_NANOS: "timestamp_ntz"}
@@ -96,19 +97,38 @@ def arrow_type(kind: ColumnType) -> Any:
     }[_SQL.get(kind, kind)]
 
 
+class Misfit(ValueError):
+    """A value that its column cannot hold: where in the value, and why."""
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        super().__init__(f"{path.lstrip('.')}: {reason}" if path else reason)
+        self.reason = reason
+        self.path = path
+
+    def within(self, step: str) -> Misfit:
+        """Return the error of the value that contains this one."""
+        return Misfit(self.reason, step + self.path)
+
+
 def converter(kind: ColumnType, *, exact: bool = False) -> Convert | None:
     """Return the conversion of a native value, not null, to one that Arrow takes for this type; None: none is needed.
 
-    `exact` also converts what Arrow takes in almost all cases: times outside the years of datetime, decimals with more
-    digits after the point, invalid characters. It raises ValueError with the reason for a value that has no place.
+    It is for values that are of their types, as the decoders of Avro and Protobuf make them. `exact` is for all values,
+    such as those of JSON: it checks each type, since Arrow takes a text for a list, a list for an object and true for a
+    number. It also converts what Arrow takes in almost all cases: times outside the years of datetime, decimals with
+    more digits after the point, invalid characters. It raises ValueError with the reason for a value that has no place.
     """
     if isinstance(kind, Struct):
-        return _struct_converter(kind, exact)
+        return _exact_struct(kind) if exact else _struct_converter(kind)
     if isinstance(kind, Array):
         inner = converter(kind.element, exact=exact)
+        if exact:
+            return _exact_list(inner or _as_it_is)
         return None if inner is None else (lambda values: [None if it is None else inner(it) for it in values])
     if isinstance(kind, Map):
         of_key, of_value = converter(kind.key, exact=exact), converter(kind.value, exact=exact)
+        if exact:
+            return _exact_map(of_key or _as_it_is, of_value or _as_it_is)
         if of_key is None and of_value is None:
             return None
         return lambda values: [
@@ -120,8 +140,8 @@ def converter(kind: ColumnType, *, exact: bool = False) -> Convert | None:
     return _exact_converter(kind) if exact else None
 
 
-def _struct_converter(kind: Struct, exact: bool) -> Convert | None:
-    inner = [(name, convert) for name, it in kind.fields if (convert := converter(it, exact=exact)) is not None]
+def _struct_converter(kind: Struct) -> Convert | None:
+    inner = [(name, convert) for name, it in kind.fields if (convert := converter(it)) is not None]
     if not inner:
         return None
 
@@ -130,13 +150,71 @@ def _struct_converter(kind: Struct, exact: bool) -> Convert | None:
         for name, convert in inner:
             field = value.get(name)
             if field is not None:
-                try:
-                    value[name] = convert(field)
-                except ValueError as error:
-                    raise ValueError(f"{name}: {error}") from None
+                value[name] = convert(field)
         return value
 
     return convert_struct
+
+
+# Checked values
+
+
+def _wrong(wanted: str, value: Any) -> NoReturn:
+    from kcli.schemas.simple_formats import kind_of
+
+    raise Misfit(f"the value must be {wanted}, not {kind_of(value)}")
+
+
+def _exact_struct(kind: Struct) -> Convert:
+    inner = [(name, converter(it, exact=True) or _as_it_is) for name, it in kind.fields]
+
+    def convert(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            _wrong("an object", value)
+        converted, name = {}, ""
+        try:
+            for name, convert_field in inner:
+                field = value.get(name)
+                converted[name] = None if field is None else convert_field(field)
+        except Misfit as misfit:
+            raise misfit.within(f".{name}") from None
+        return converted
+
+    return convert
+
+
+def _exact_list(inner: Convert) -> Convert:
+    def convert(value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            _wrong("a list", value)
+        converted: list[Any] = []
+        try:
+            for part in value:
+                converted.append(None if part is None else inner(part))
+        except Misfit as misfit:
+            raise misfit.within(f"[{len(converted)}]") from None
+        return converted
+
+    return convert
+
+
+def _exact_map(of_key: Convert, of_value: Convert) -> Convert:
+    def convert(value: Any) -> list[tuple[Any, Any]]:
+        if not isinstance(value, dict):
+            _wrong("an object", value)
+        converted, name = [], None
+        try:
+            for name, part in value.items():
+                converted.append((of_key(name), None if part is None else of_value(part)))
+        except Misfit as misfit:
+            raise misfit.within(f".{name}") from None
+        return converted
+
+    return convert
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _json_text(value: Any) -> str:
@@ -146,25 +224,57 @@ def _json_text(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return _characters(value.isoformat() if hasattr(value, "isoformat") else str(value))
 
 
-def _whole(value: Any) -> int:
-    if isinstance(value, (bool, str, list, dict)) or value != int(value):
-        raise ValueError(f"{str(value)[:100]} is not an integer")
-    return int(value)
+def _whole(value: Any) -> Any:
+    """Return the integer of a number of JSON, where 1.0 is one."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        _wrong("an integer", value)
+    if isinstance(value, float):
+        raise Misfit(f"{value} is not an integer")
+    return _long(value)
+
+
+def _of_type(wanted: str, *types: type) -> Convert:
+    def convert(value: Any) -> Any:
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            _wrong(wanted, value)
+        return value
+
+    return convert
+
+
+def _integer(bits: int) -> Convert:
+    limit = 1 << (bits - 1)
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, int):
+            _wrong("an integer", value)
+        if not -limit <= value < limit:
+            raise Misfit(f"the integer {str(value)[:100]} has more than {bits} bits")
+        return value
+
+    return convert
+
+
+_long = _integer(64)
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        _wrong("a number", value)
+    if isinstance(value, int) and abs(value) > _EXACT_DOUBLE and (abs(value) >> 1024 or int(float(value)) != value):
+        raise Misfit(f"the integer {str(value)[:100]} has more digits than a double keeps")
+    return float(value)
 
 
 def _exact_converter(kind: str) -> Convert:
-    if kind in ("timestamp", "timestamp_ntz"):
-        return _timestamp
-    if kind == "date":
-        return _date
-    if kind == "string":
-        return _characters
     if match := _DECIMAL.fullmatch(kind):
         return _decimal_converter(int(match[1]), int(match[2]))
-    return lambda value: value
+    return _CHECKED[kind]
 
 
 def _timestamp(value: Any) -> Any:
@@ -172,33 +282,26 @@ def _timestamp(value: Any) -> Any:
     nanoseconds = getattr(value, "nanoseconds", None)
     if nanoseconds is None:
         if not isinstance(value, datetime):
-            raise ValueError(f"{type(value).__name__} is not a timestamp")
+            _wrong("a timestamp", value)
         return value
     microseconds: int = nanoseconds // 1000
     if not -(1 << 63) <= microseconds < 1 << 63:
-        raise ValueError(f"the timestamp {value.isoformat()} is out of range")
+        raise Misfit(f"the timestamp {value.isoformat()} is out of range")
     return microseconds
 
 
-_ALWAYS: dict[str, Convert] = {
-    JSON: _json_text,
-    TEXT: _text,
-    WHOLE: _whole,
-    NANOS: _timestamp,
-    LOCAL_NANOS: _timestamp,
-}
-
-
 def _date(value: Any) -> Any:
-    if isinstance(value, date) or (isinstance(value, int) and -(1 << 31) <= value < 1 << 31):
+    if isinstance(value, date) and not isinstance(value, datetime):
         return value
-    raise ValueError(f"{str(value)[:100]} is not a date")
+    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 31) <= value < 1 << 31:
+        _wrong("a date", value)
+    return value
 
 
 def _characters(value: Any) -> str:
     """Return text with U+FFFD for lone surrogates, which UTF-8 does not have."""
     if not isinstance(value, str):
-        raise ValueError(f"{type(value).__name__} is not text")
+        _wrong("a text", value)
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -213,12 +316,35 @@ def _decimal_converter(precision: int, scale: int) -> Convert:
     step = Decimal(1).scaleb(-scale)
 
     def convert(value: Any) -> Decimal:
+        if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+            _wrong("a decimal number", value)
         try:
             whole = digits.quantize(Decimal(value), step)
         except ArithmeticError:
-            raise ValueError(f"{str(value)[:100]} has more than {scale} digits after the point") from None
+            raise Misfit(f"{str(value)[:100]} has more than {scale} digits after the point") from None
         if whole and whole.adjusted() >= precision - scale:
-            raise ValueError(f"{str(value)[:100]} has more than {precision} digits")
+            raise Misfit(f"{str(value)[:100]} has more than {precision} digits")
         return whole
 
     return convert
+
+
+_ALWAYS: dict[str, Convert] = {
+    JSON: _json_text,
+    TEXT: _text,
+    WHOLE: _whole,
+    NANOS: _timestamp,
+    LOCAL_NANOS: _timestamp,
+}
+_CHECKED: dict[str, Convert] = {
+    "boolean": _of_type("true or false", bool),
+    "int": _integer(32),
+    "bigint": _long,
+    "float": _of_type("a number", int, float),
+    "double": _double,
+    "string": _characters,
+    "binary": _of_type("bytes", bytes),
+    "date": _date,
+    "timestamp": _timestamp,
+    "timestamp_ntz": _timestamp,
+}

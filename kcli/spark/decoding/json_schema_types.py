@@ -10,7 +10,8 @@
 | other alternatives, no type, a schema within itself | string with JSON text |
 
 References are followed within the schema, and to the schemas that it refers to in the registry. Properties that the
-schema does not name have no column.
+schema does not name have no column. A value is checked against the types of its columns, not against the whole schema:
+patterns, limits and required properties are left to the producer.
 """
 
 from __future__ import annotations

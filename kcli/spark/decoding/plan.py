@@ -156,7 +156,9 @@ def _decoder(decoding: Decoding, registry: SchemaRegistry | None) -> Decoder:
         return protobuf_decoder(decoding, registry)
     if registry is None:
         return make_decoder("json", decoding.side)
-    return make_decoder(decoding.name, decoding.side, registry=registry)
+    from kcli.schemas.decoders import unchecked_json_decoder
+
+    return unchecked_json_decoder(decoding.side, registry)
 
 
 def registry_of(kafka: Mapping[str, str]) -> SchemaRegistry | None:

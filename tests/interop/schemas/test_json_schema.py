@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
-from confluent_kafka.serialization import MessageField, SerializationContext
+from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
 
+from kcli import Producer
 from kcli.schemas.registry_client import SchemaRegistry
 from kcli.schemas.serdes import EncodeError, make_decoder, make_encoder
+from tests.cli.fake import run_kcli
 from tests.interop.schemas.support import our_registry, same
+from tests.real_kafka import Kafka
 from tests.schema_registry import AS_CONFLUENT, JavaSerdes, Registry
 
 pytestmark = pytest.mark.slow
@@ -95,3 +98,30 @@ def test_references_are_followed_for_the_validation(
     assert JSONDeserializer(schema, schema_registry_client=confluent)(ours, _context(topic)) == value
     with pytest.raises(EncodeError, match="units"):
         encoder.encode(topic, {"price": {"units": "five"}})
+
+
+def test_a_value_that_confluents_deserialiser_refuses_has_an_error(
+    any_kafka: Kafka, apicurio: Registry, confluent: SchemaRegistryClient
+) -> None:
+    topic = any_kafka.new_topic(1)
+    schema = {**OBJECT, "required": ["id"], "properties": {"id": {"type": "integer"}}}
+    id = confluent.register_schema(f"{topic}-value", Schema(json.dumps(schema), "JSON"))
+    values = [{"id": 1}, {"id": "x"}, {}, {"id": 2}]
+    payloads = [b"\0" + id.to_bytes(4, "big") + json.dumps(value).encode() for value in values]
+    with Producer(bootstrap_servers=any_kafka.bootstrap_servers) as producer:
+        for payload in payloads:
+            producer.send(topic, payload)
+    read = JSONDeserializer(json.dumps(schema), schema_registry_client=confluent)
+    refused = []
+    for offset, payload in enumerate(payloads):
+        try:
+            read(payload, _context(topic))
+        except SerializationError:
+            refused.append(offset)
+    assert refused == [1, 2]
+    words = ["consume", topic, "-b", any_kafka.bootstrap_servers, "-o", "start", "-e", "-q", "-s", "value=json-schema"]
+    found = run_kcli(*words, "--where", ".value_error", "-O", "jsonl", environ={"KCLI_SCHEMA_REGISTRY": apicurio.url})
+    lines = [json.loads(line) for line in found.out.splitlines()]
+    assert [line["offset"] for line in lines] == refused
+    assert lines[0]["value_error"] == f"json-schema with schema {id}: value.id: 'x' is not of type 'integer'"
+    assert found.status == 1

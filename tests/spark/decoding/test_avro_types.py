@@ -107,9 +107,9 @@ def test_references_and_namespaces_are_resolved() -> None:
         ("decimal(4,2)", Decimal("1.555"), "1.555 has more than 2 digits after the point"),
         ("decimal(4,2)", Decimal("100"), "100 has more than 4 digits"),
         ("timestamp", Timestamp(10**30), "is out of range"),
-        ("string", 5, "int is not text"),
+        ("string", 5, "the value must be a text, not a whole number"),
         ("whole", 1.5, "1.5 is not an integer"),
-        ("whole", "s", "s is not an integer"),
+        ("whole", "s", "the value must be an integer, not a text"),
     ],
 )
 def test_values_without_a_place_are_refused(kind: str, native: Any, problem: str) -> None:

@@ -152,6 +152,151 @@ def test_a_value_outside_its_column_is_an_error_of_its_record_only(registry: Fak
     assert found[2]["value_raw"] == huge
 
 
+JSON_TYPES: dict[str, Any] = {
+    "b": {"type": "boolean"},
+    "i": {"type": "integer"},
+    "n": {"type": "number"},
+    "s": {"type": "string"},
+    "l": {"type": "array", "items": {"type": "string"}},
+    "o": {
+        "type": "object",
+        "properties": {"x": {"type": "integer"}, "l": {"type": "array", "items": {"type": "number"}}},
+    },
+    "m": {"type": "object", "additionalProperties": {"type": "integer"}},
+}
+JSON_VALUES: list[Any] = [
+    None,
+    True,
+    False,
+    0,
+    5,
+    -1.5,
+    2.0,
+    2**53 + 1,
+    2**64,
+    "",
+    "xyz",
+    [],
+    ["a"],
+    [["x", 5]],
+    {},
+    {"x": 5},
+]
+
+
+@pytest.mark.parametrize("has_registry", [True, False])
+def test_values_of_json_have_the_types_of_their_columns_or_an_error(
+    registry: FakeRegistry, has_registry: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each JSON value in a column of each type: the referee is the validator of the package jsonschema."""
+    jsonschema = pytest.importorskip("jsonschema")
+    document = {"type": "object", "properties": JSON_TYPES}
+    registry.schemas = [Schema("JSON", json.dumps(document), id=1)]
+    more, frame = {"value_decode": "json-schema"}, b"\0\0\0\0\1"
+    if not has_registry:
+        monkeypatch.setattr(plan, "registry_of", lambda _: None)
+        (tmp_path / "s.json").write_text(json.dumps(document))
+        more, frame = {**more, "value_schema_file": str(tmp_path / "s.json")}, b""
+    options = planned(**more)
+    cases = [(name, value) for name in JSON_TYPES for value in JSON_VALUES]
+    found = rows(options, *(frame + json.dumps({name: value}).encode() for name, value in cases))
+    for (name, value), row in zip(cases, found, strict=True):
+        is_valid = value is None or jsonschema.Draft7Validator(JSON_TYPES[name]).is_valid(value)
+        fits = (name, value) not in (("i", 2**64), ("n", 2**53 + 1))
+        if is_valid and fits:
+            assert row["value_error"] is None, (name, value, row)
+            read = row["value"][name]
+            if name == "m" and read is not None:
+                read = dict(read)
+            if name == "o" and value is not None:
+                read = {key: part for key, part in read.items() if part is not None}
+            assert read == value
+        else:
+            assert row["value"] is None, (name, value)
+            assert row["value_error"].startswith(f"the value does not fit its column: {name}"), row
+            assert row["value_raw"] is not None
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"m": []}, "m: the value must be an object, not a list"),
+        ({"m": {"k": "v"}}, "m.k: the value must be an integer, not a text"),
+        ([], "the value must be an object, not a list"),
+        ([["i", 5]], "the value must be an object, not a list"),
+        ({"l": "xyz"}, "l: the value must be a list, not a text"),
+        ({"l": ["a", None, 5]}, "l[2]: the value must be a text, not a whole number"),
+        ({"n": True}, "n: the value must be a number, not a boolean"),
+        ({"o": {"l": [1, {}]}}, "o.l[1]: the value must be a number, not an object"),
+        ({"i": 1.5}, "i: 1.5 is not an integer"),
+        ({"i": 2**63}, "i: the integer 9223372036854775808 has more than 64 bits"),
+        ({"n": 2**53 + 1}, "n: the integer 9007199254740993 has more digits than a double keeps"),
+    ],
+)
+def test_reasons_name_the_place_of_a_value_that_has_another_type(
+    registry: FakeRegistry, value: Any, reason: str
+) -> None:
+    registry.schemas = [Schema("JSON", json.dumps({"type": "object", "properties": JSON_TYPES}), id=1)]
+    bad, good = rows(
+        planned(value_decode="json-schema"), b"\0\0\0\0\1" + json.dumps(value).encode(), b'\0\0\0\0\1{"i":7}'
+    )
+    assert bad["value"] is None
+    assert bad["value_error"] == f"the value does not fit its column: {reason}"
+    assert good["value"] == {"b": None, "i": 7, "n": None, "s": None, "l": None, "o": None, "m": None}
+
+
+def test_values_of_avro_fit_the_checked_columns_as_they_are() -> None:
+    """Columns of Avro are filled without a check of each value, because the decoder makes the types of the schema."""
+    import pyarrow as pa
+
+    from kcli.schemas.avro import make_read, tree_of
+    from kcli.schemas.avro_schema import LOGICAL
+    from kcli.spark.decoding.avro_types import avro_column_type
+    from kcli.spark.decoding.column_types import arrow_type, converter
+
+    sizes = {"uuid": 16, "duration": 12, "decimal": 2}
+    numbers = {kind: [0, 1, -1, 86_399_999, 2**31 - 1, -(2**31)] for kind in ("int", "long")}
+    numbers["long"] += [2**63 - 1, -(2**63), 2**53 + 1, 253_402_300_800_000]
+    text = "00000000-0000-0000-0000-000000000005"
+    values = {
+        **numbers,
+        "string": ["", "x", text],
+        "bytes": [b"", b"\5"],
+        "boolean": [True],
+        "float": [1.5],
+        "double": [2.5],
+    }
+    kinds: list[tuple[Any, list[Any]]] = [(kind, values[kind]) for kind in values]
+    for name, bases in LOGICAL.items():
+        for base in bases:
+            logical = {"type": base, "logicalType": name, "precision": 4, "scale": 1}
+            if base == "fixed":
+                kinds.append(({**logical, "name": f"F{name}", "size": sizes[name]}, [bytes(sizes[name])]))
+            else:
+                kinds.append((logical, values[base]))
+    for kind, some in kinds:
+        schema = order(
+            ("a", kind), ("l", {"type": "array", "items": "int"}), ("m", {"type": "map", "values": "string"})
+        )
+        tree = tree_of(json.dumps(schema))
+        column = avro_column_type(tree)
+        read, plain, exact = make_read(tree, 0), converter(column), converter(column, exact=True)
+        assert exact is not None
+        for value in some:
+            decoded = read(payload(schema_without_logical(schema), {"a": value, "l": [1], "m": {"k": "v"}}))
+            try:
+                wanted = pa.array([plain(decoded) if plain else decoded], arrow_type(column))
+            except (pa.ArrowException, OverflowError, ValueError):
+                continue
+            assert pa.array([exact(decoded)], arrow_type(column)) == wanted
+
+
+def schema_without_logical(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {name: schema_without_logical(part) for name, part in schema.items() if name != "logicalType"}
+    return [schema_without_logical(part) for part in schema] if isinstance(schema, list) else schema
+
+
 @pytest.mark.usefixtures("registry")
 def test_the_schema_id_may_be_in_a_header() -> None:
     guid = b"\1" + bytes.fromhex(GUID.replace("-", ""))
