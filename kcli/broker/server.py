@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kcli.broker.client_address import canonical_address
 from kcli.broker.connection_quotas import ConnectionQuotas
 from kcli.broker.control import DROP, SILENCE, Control, Delay, Verdict
 from kcli.broker.handlers.api_table import HANDLERS, ApiTable
@@ -444,7 +445,7 @@ class SocketServer:
 
 def _host(sock: socket.socket) -> str:
     try:
-        return str(sock.getpeername()[0])
+        return canonical_address(str(sock.getpeername()[0]))
     except OSError:  # disconnected already
         return ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from kcli.broker.config_entries import broker_entries
 from kcli.broker.embedded import EmbeddedBroker
-from kcli.broker.security.acl_rules import allow
+from kcli.broker.security.acl_rules import allow, deny
 from kcli.broker.security.own_certificates import client_certificate
 from kcli.errors import ConfigError
 
@@ -112,6 +113,21 @@ def test_acls_of_an_embedded_broker_are_in_effect() -> None:
         assert broker.call(lambda inner: inner.acls is not None and set(inner.acls.bindings) == set(acls))
         broker.restart()
         assert broker.call(lambda inner: inner.acls is not None and len(inner.acls.bindings)) == 2
+
+
+@pytest.mark.parametrize("host", ["0:0:0:0:0:0:0:1", "::1"])
+def test_denial_for_an_ipv6_host_applies_in_both_notations(host: str) -> None:
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    acls = [allow("*", "ALL", topic="*"), deny("*", "ALL", topic="orders", host=host)]
+    names = "FOUR:PLAINTEXT,SIX:PLAINTEXT"
+    listeners = "FOUR://127.0.0.1:0,SIX://[::1]:0"
+    with EmbeddedBroker(listeners=listeners, listener_security_protocol_map=names, acls=acls) as broker:
+        for topic in ("orders", "others"):
+            broker.create_topic(topic)
+        for address, listener, visible in (("127.0.0.1", "FOUR", ["orders", "others"]), ("[::1]", "SIX", ["others"])):
+            port = broker.addresses[listener].rpartition(":")[2]
+            assert Client({"bootstrap.servers": f"{address}:{port}"}).topics() == visible
 
 
 def test_several_listeners_keep_their_addresses_across_restarts() -> None:

@@ -4,7 +4,8 @@ The rules are those of Kafka's StandardAuthorizer (KIP-11, KIP-290, KIP-801):
 
 - A super user may do everything.
 - An ACL applies if its pattern matches the name of the resource, its principal is the user's or `User:*`, its host is
-  the client's address or `*`, and its operation is the requested one or ALL.
+  the client's address or `*`, and its operation is the requested one or ALL. Kafka compares addresses as text; here
+  every notation of an address is the same host, and an address without a scope is that address in each scope.
 - A DENY that applies wins. Otherwise one ALLOW that applies is needed.
 - An ALLOW for READ, WRITE, DELETE or ALTER also allows DESCRIBE, and ALTER_CONFIGS allows DESCRIBE_CONFIGS. A DENY has
   no such effect.
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.broker.client_address import canonical_address
 from kcli.protocol.acls import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
@@ -79,7 +81,7 @@ class AclFilter(NamedTuple):
             self.resource_type in (ResourceType.ANY, binding.resource_type)
             and self._matches_pattern(binding)
             and self.principal in (None, binding.principal)
-            and self.host in (None, binding.host)
+            and (self.host is None or canonical_address(self.host) == canonical_address(binding.host))
             and self.operation in (AclOperation.ANY, binding.operation)
             and self.permission_type in (AclPermissionType.ANY, binding.permission_type)
         )
@@ -141,13 +143,13 @@ class Authorizer:
         """Return whether there is a name for which the client may do this (KIP-679)."""
         if self.allows(client, operation, resource_type, "hardcode"):  # super users, and everyone without ACLs
             return True
-        host = _address(client.client_host)
+        hosts = _hosts(client.client_host)
         applying = [
             binding
             for binding in self.bindings
             if binding.resource_type == resource_type
             and binding.operation in (operation, _ALL)
-            and _is_for(binding, client.principal, host)
+            and _is_for(binding, client.principal, hosts)
         ]
         denied = {(b.pattern_type, b.resource_name) for b in applying if b.permission_type == AclPermissionType.DENY}
         if (PatternType.LITERAL, WILDCARD) in denied:
@@ -168,12 +170,12 @@ class Authorizer:
     def _decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
         if principal in self.super_users:
             return True
-        host = _address(host)
+        hosts = _hosts(host)
         allowing = _ALLOWED_BY.get(AclOperation(operation), (operation, _ALL))
         has_acl = is_allowed = False
         for binding in self._matching(resource_type, name):
             has_acl = True
-            if not _is_for(binding, principal, host):
+            if not _is_for(binding, principal, hosts):
                 continue
             if binding.permission_type == AclPermissionType.ALLOW:
                 is_allowed = is_allowed or binding.operation in allowing
@@ -196,8 +198,8 @@ def operation_bits(operations: Iterable[AclOperation]) -> int:
     return sum(1 << operation for operation in operations)
 
 
-def _is_for(binding: AclBinding, principal: str, host: str) -> bool:
-    return binding.principal in (principal, WILDCARD_PRINCIPAL) and binding.host in (host, WILDCARD)
+def _is_for(binding: AclBinding, principal: str, hosts: tuple[str, ...]) -> bool:
+    return binding.principal in (principal, WILDCARD_PRINCIPAL) and canonical_address(binding.host) in hosts
 
 
 def _is_hidden(allowed: AclBinding, denied: set[tuple[int, str]]) -> bool:
@@ -211,6 +213,7 @@ def _is_hidden(allowed: AclBinding, denied: set[tuple[int, str]]) -> bool:
     return any((PatternType.PREFIXED, name[:end]) in denied for end in range(1, len(name) + 1))
 
 
-def _address(host: str) -> str:
-    """Return an address as ACLs name it: IPv4 also for a connection to an IPv6 socket."""
-    return host.removeprefix("::ffff:")
+def _hosts(address: str) -> tuple[str, ...]:
+    """Return the hosts of the ACLs for a client with this address, as `canonical_address` gives them."""
+    host = canonical_address(address)
+    return WILDCARD, host, host.partition("%")[0]

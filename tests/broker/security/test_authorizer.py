@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from kcli.broker.request_context import RequestContext
@@ -105,8 +107,52 @@ def test_principal_and_host_must_match() -> None:
     assert allows(Authorizer([acl(), acl(host="10.0.0.2", permission=DENY)]), READ)
 
 
-def test_an_ipv4_client_of_an_ipv6_socket_has_its_ipv4_address() -> None:
-    assert Authorizer([acl(host="10.0.0.1")]).allows(client(host="::ffff:10.0.0.1"), READ, TOPIC, "orders")
+def interface_number(name: str) -> int:
+    if name not in ("lo", "eth7"):
+        raise OSError(f"no interface with this name: {name}")
+    return 1 if name == "lo" else 7
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("10.0.0.1", "::ffff:10.0.0.1"),  # of an IPv6 socket
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("::FFFF:A00:1", "10.0.0.1"),
+        ("0:0:0:0:0:0:0:1", "::1"),  # Java's InetAddress.getHostAddress()
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("2001:DB8:0:0:0:0:0:a", "2001:db8::a"),
+        ("fe80:0:0:0:0:0:0:1", "fe80::1%eth7"),  # the address in each scope
+        ("fe80:0:0:0:0:0:0:1%eth7", "fe80::1%eth7"),
+        ("fe80::1%1", "fe80::1%lo"),
+    ],
+)
+def test_every_notation_of_an_address_is_the_same_host(
+    monkeypatch: pytest.MonkeyPatch, host: str, address: str
+) -> None:
+    monkeypatch.setattr(socket, "if_nametoindex", interface_number)
+    here, elsewhere = client(host=address), client(host="10.0.0.2")
+    everyone = acl()
+    for authorizer, allowed in (
+        (Authorizer([everyone, acl(host=host, permission=DENY)]), (False, True)),
+        (Authorizer([acl(host=host)]), (True, False)),
+    ):
+        assert (
+            authorizer.allows(here, READ, TOPIC, "orders"),
+            authorizer.allows(elsewhere, READ, TOPIC, "orders"),
+        ) == allowed
+        assert (authorizer.allows_any(here, READ, TOPIC), authorizer.allows_any(elsewhere, READ, TOPIC)) == allowed
+
+
+@pytest.mark.parametrize("host", ["fe80::1%eth8", "fe80::2", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1", "1::2::3", ":"])
+def test_another_address_or_scope_is_another_host(host: str) -> None:
+    assert not Authorizer([acl(host=host)]).allows(client(host="fe80::1%eth7"), READ, TOPIC, "orders")
+
+
+def test_a_filter_finds_an_address_in_each_notation() -> None:
+    condition = AclFilter(ANY, None, ANY, None, "0:0:0:0:0:0:0:1", ANY, ANY)
+    bindings = [acl(host="::1"), acl(host="0:0:0:0:0:0:0:1"), acl(host="::2"), acl()]
+    assert [condition.matches(binding) for binding in bindings] == [True, True, False, False]
 
 
 def test_super_users_may_do_everything() -> None:
