@@ -187,17 +187,21 @@ class Common:
         seconds = throttle_ms / 1000
         self.env.report(f"kcli: note: quotas of the brokers slow kcli down: {seconds:.1f} s so far (throttle_time_ms)")
 
+    def name_registry(self, url: str | None) -> None:
+        """Make the value of --schema-registry a property. Call it before `config`: the registry may use ssl.*."""
+        if url is not None and _REGISTRY not in self.on_purpose:
+            self.properties[_REGISTRY] = url
+
     def registry(self, url: str | None = None) -> "SchemaRegistry | None":
         """Return the schema registry; None if no URL is given. `url` is the value of --schema-registry.
 
-        Its schemas are kept on disk, in the folder of the user's caches.
+        Its schemas are kept on disk, in the folder of the user's caches. Call it before `config`, as `name_registry`.
         """
         from kcli.schemas.disk_cache import cache_folder
         from kcli.schemas.registry_client import SchemaRegistry
 
-        properties: dict[str, str] = dict(self.properties)
-        if url is not None and _REGISTRY not in self.on_purpose:
-            properties[_REGISTRY] = url
+        self.name_registry(url)
+        properties = self.properties
         folder = cache_folder(self.env.environ)
         try:
             return SchemaRegistry.of_properties(properties, folder=folder, timeout_ms=self.timeout_ms)

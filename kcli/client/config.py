@@ -150,6 +150,7 @@ class ClientConfig(LoginSettings):
         """
         unused = dict(self.NO_EFFECT)
         has_tls = self.uses_tls or (self.sasl_oauthbearer_token_endpoint_url or "").lower().startswith("https:")
+        has_tls = has_tls or RegistrySettings.takes_tls_of_client(self.given)
         for prefix, is_used in (("ssl.", has_tls), ("https.", self.uses_sasl), ("sasl.", self.uses_sasl)):
             if not is_used:
                 unused[prefix] = f"security.protocol is {self.security_protocol}"

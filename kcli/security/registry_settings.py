@@ -6,6 +6,9 @@
     bearer.auth.token                   a token; also bearer.auth.logical.cluster and bearer.auth.identity.pool.id
     schema.registry.ssl.*               as the client's ssl.*, which apply if none of these is given
 
+The check of the host name is never the client's: credentials for the registry go to the host of its URL, also where the
+certificates of brokers have other names. `schema.registry.ssl.endpoint.identification.algorithm` alone switches it off.
+
 The names of the credentials may have the prefix `schema.registry.`. Source:
 https://docs.confluent.io/platform/current/schema-registry/sr-client-configs.html.
 """
@@ -13,6 +16,7 @@ https://docs.confluent.io/platform/current/schema-registry/sr-client-configs.htm
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from kcli.errors import ConfigError
 from kcli.security.security_settings import SecuritySettings
@@ -21,6 +25,7 @@ from kcli.settings import Password, Settings, String, Value, format_value, setti
 URL = "schema.registry.url"
 PREFIX = "schema.registry."
 _TLS = f"{PREFIX}ssl."
+_HOST_CHECK = "ssl.endpoint.identification.algorithm"
 _USER_INFO = "basic.auth.user.info"
 
 #: Properties of serialisers that files share with clients of a registry; they have no effect here.
@@ -85,15 +90,22 @@ class RegistrySettings(Settings):
             if short != name and short in cls.SETTINGS:
                 own.setdefault(short, own[name])
         settings = super().from_properties(own)
-        has_own_tls = any(name.startswith(_TLS) for name in given)
-        start = _TLS if has_own_tls else "ssl."
+        start = _TLS if _has_own_tls(given) else "ssl."
         tls = {f"ssl.{name.removeprefix(start)}": value for name, value in given.items() if name.startswith(start)}
+        host_check = given.get(f"{PREFIX}{_HOST_CHECK}", "https")
+        tls[_HOST_CHECK] = "" if host_check == "none" else host_check  # both are empty for Confluent's clients
         vars(settings).update(
             urls=settings.schema_registry_url or (),
             tls=SecuritySettings.from_properties(tls),
             user_info=settings._user_info(given),
         )
         return settings
+
+    @staticmethod
+    def takes_tls_of_client(given: Mapping[str, Any]) -> bool:
+        """Return whether the properties of a client name a registry with https whose TLS has their ssl.*."""
+        url = given.get(URL)
+        return isinstance(url, str) and "https:" in url.lower() and not _has_own_tls(given)
 
     def _user_info(self, given: Mapping[str, Value]) -> Password | None:
         if self.basic_auth_credentials_source == "URL":
@@ -131,6 +143,10 @@ class RegistrySettings(Settings):
             if known in cls.SETTINGS:
                 return bool(cls.SETTINGS[known].kind.startswith("Password"))
         return SecuritySettings.is_secret(short) if short != name else super().is_secret(name)
+
+
+def _has_own_tls(given: Mapping[str, Any]) -> bool:
+    return any(name.startswith(_TLS) and name != f"{PREFIX}{_HOST_CHECK}" for name in given)
 
 
 def _is_tls(name: str) -> bool:

@@ -11,8 +11,10 @@ import pytest
 from kcli.errors import ConfigError
 from kcli.schemas.registry_client import RegistryError, RegistrySettings, SchemaRegistry
 from tests.certificates import PASSWORD, Certificates
+from tests.cli.fake import run_kcli
 from tests.fake_registry import FakeRegistry, fake_registry
 from tests.needs import needs_cryptography
+from tests.real_kafka import Kafka
 
 
 def _client(url: str, **properties: str) -> SchemaRegistry:
@@ -62,6 +64,56 @@ def test_a_certificate_that_does_not_hold_is_refused_before_the_password_is_sent
         with pytest.raises(RegistryError, match=f"^schema registry 127.0.0.1:{running.server_port}: "):
             client.subjects()
         assert running.requests == []
+
+
+def test_the_host_name_is_checked_although_the_clients_check_is_off(certificates: Certificates) -> None:
+    of_client = {
+        "ssl.truststore.location": str(certificates.authority()),
+        "ssl.endpoint.identification.algorithm": "",
+        "enable.ssl.certificate.verification": "false",
+        "basic.auth.user.info": "user:s3cret",
+    }
+    own = "schema.registry.ssl.endpoint.identification.algorithm"
+    with fake_registry(_context(certificates, "other_host")) as running:
+        for given in ({}, {own: "https"}, {"schema.registry.ssl.truststore.location": str(certificates.authority())}):
+            with pytest.raises(RegistryError, match="its certificate is not trusted: IP address mismatch"):
+                _client(running.url, **of_client, **given).subjects()
+        assert running.requests == []
+        for value in ("", "none"):
+            assert _client(running.url, **of_client, **{own: value}).subjects() == []
+        assert len(running.requests) == 2
+
+
+def test_commands_for_a_cluster_without_tls_use_the_trust_store_for_the_registry(
+    any_kafka: Kafka, secured: FakeRegistry, certificates: Certificates
+) -> None:
+    topic = any_kafka.new_topic(1)
+    secured.register(f"{topic}-value", {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]})
+    trust = ["-b", any_kafka.bootstrap_servers, "-X", f"ssl.truststore.location={certificates.authority()}"]
+    words = [*trust, "--schema-registry", secured.url, "-s", "value=avro"]
+    produced = run_kcli("produce", topic, *words, stdin=b'{"id": 5}\n')
+    assert produced.status == 0, produced.err
+    consumed = run_kcli("consume", topic, *words, "-o", "start", "-e", "-q")
+    assert (consumed.status, consumed.out, consumed.err) == (0, b'{"id":5}\n', "")
+    by_variable = run_kcli(
+        "consume",
+        topic,
+        *trust,
+        "-s",
+        "value=avro",
+        "-o",
+        "start",
+        "-e",
+        "-q",
+        environ={"KCLI_SCHEMA_REGISTRY": secured.url},
+    )
+    assert (by_variable.status, by_variable.out) == (0, b'{"id":5}\n')
+    # Without a registry with TLS, the property would be without effect.
+    refused = run_kcli("consume", topic, *trust, "-o", "start", "-e", "-q")
+    assert (refused.status, refused.err.splitlines()) == (
+        2,
+        ["kcli: -X ssl.truststore.location has no effect in kcli: security.protocol is PLAINTEXT; remove it"],
+    )
 
 
 def test_a_client_certificate(certificates: Certificates) -> None:

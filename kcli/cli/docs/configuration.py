@@ -111,7 +111,9 @@ def page() -> str:
 
 _REGISTRY = """\
 The names are those of Confluent's clients; those of the credentials may have the prefix schema.registry. as well. TLS
-has the properties schema.registry.ssl.*, as ssl.* above; if none of them is given, ssl.* applies to the registry, too.
+has the properties schema.registry.ssl.*, as ssl.* above; if none of them is given, ssl.* applies to the registry, too,
+also where security.protocol is PLAINTEXT. The host name of the registry's certificate is checked in any case, unless
+schema.registry.ssl.endpoint.identification.algorithm is empty.
 Schemas that were fetched by their id are kept for a week in $XDG_CACHE_HOME/kcli/schemas, by default under ~/.cache;
 those of a registry on this machine are not."""
 _CLASSES = "kcli does the work of these Java classes itself; others are refused."

@@ -140,8 +140,6 @@ def run(
     from kcli.cli.produce.feed import WriteTally, feed, open_inputs
     from kcli.producer.producer import Producer
 
-    config = _config(common, compression, acks, transactional_id)
-    tally = WriteTally(acks_0=config.acks == 0)
     encoding = None
     if serde or schema_id or subject or schema_file or message or register:
         from kcli.cli.produce.encoding import EncodeOptions, make_encoding
@@ -150,6 +148,8 @@ def run(
             serde or (), schema_id or (), subject or (), schema_file or (), message or (), register=register
         )
         encoding = make_encoding(chosen, topic, lambda: common.registry(schema_registry))
+    config = _config(common, compression, acks, transactional_id)
+    tally = WriteTally(acks_0=config.acks == 0)
     parse = _parser(input, delimiter, key_delimiter, key, header or [], timestamp, empty_as_null, tally, encoding)
     with naming("-D"):
         between = unescape("\\n" if delimiter is None else delimiter)

@@ -140,10 +140,8 @@ def run(
         dead_letter=dead_letter,
         metrics=metrics,
     )
-    source = job.source(topic, stream=options.is_stream)
-    if schema_registry is not None:
-        source = source._replace(kafka={**source.kafka, "schema.registry.url": schema_registry})
-    return export(job, source, options)
+    job.common.name_registry(schema_registry)
+    return export(job, job.source(topic, stream=options.is_stream), options)
 
 
 EVERY_S = 5.0
