@@ -46,12 +46,12 @@ class SigningKey:
         assert isinstance(loaded, rsa.RSAPrivateKey)
         self._key = loaded
 
-    def sign(self, claims: Mapping[str, Any]) -> str:
-        """Return a signed token (RS256)."""
+    def sign(self, claims: Mapping[str, Any], **more: Any) -> str:
+        """Return a signed token (RS256); `more` is added to its header."""
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import padding
 
-        header = {"alg": "RS256", "typ": "JWT", "kid": KEY_ID}
+        header = {"alg": "RS256", "typ": "JWT", "kid": KEY_ID, **more}
         text = ".".join(encoded(json.dumps(part).encode()) for part in (header, claims))
         return f"{text}.{encoded(self._key.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
 

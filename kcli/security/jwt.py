@@ -74,8 +74,14 @@ def unsecured(claims: Mapping[str, Any]) -> Secret:
     return Secret(f"{_part({'alg': 'none'})}.{_part(claims)}.")
 
 
+def check_critical(jwt: Jwt) -> None:
+    """Raise InvalidJwt for a token with the header crit: no extension is known here (RFC 7515, section 4.1.11)."""
+    if "crit" in jwt.header:
+        raise InvalidJwt("the token has critical extensions (header crit), and none is supported")
+
+
 def verify(jwt: Jwt, key: Any) -> None:
-    """Check the signature with a public key of `cryptography`. Raise InvalidJwt.
+    """Check the signature with a public key of `cryptography`. Raise InvalidJwt, also for critical extensions.
 
     The kind of the key decides on the algorithm, and the token must name the same: a token cannot choose a weaker one.
     """
@@ -83,6 +89,7 @@ def verify(jwt: Jwt, key: Any) -> None:
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 
+    check_critical(jwt)
     algorithm = jwt.header.get("alg")
     try:
         if isinstance(key, rsa.RSAPublicKey) and algorithm == "RS256":

@@ -79,6 +79,29 @@ def test_wrong_signature(token: str, jwk: dict[str, str], problem: str):
         jwt.verify(decode(token), key)
 
 
+# RFC 7515, appendix E: the header names a critical extension that nobody knows.
+RFC_CRITICAL = (
+    "eyJhbGciOiJub25lIiwNCiAiY3JpdCI6WyJodHRwOi8vZXhhbXBsZS5jb20vVU5ERUZJTkVEIl0sDQogImh0dHA6Ly9leGFtcGxlLmNvbS9VTkRFR"
+    "klORUQiOnRydWUNCn0.RkFJTA."
+)
+
+
+def test_token_with_a_critical_extension_is_refused():
+    needs_cryptography()
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    with pytest.raises(InvalidJwt):
+        decode(RFC_CRITICAL)  # its claims are not JSON
+    header = RFC_CRITICAL.partition(".")[0]
+    with pytest.raises(InvalidJwt, match=r"critical extensions \(header crit\)"):
+        jwt.check_critical(decode(f"{header}.{jwt.unsecured(CLAIMS).reveal().partition('.')[2]}"))
+    key = ec.generate_private_key(ec.SECP256R1())
+    for critical in (["exp"], ["b64"], [], None, "x"):
+        token = decode(jwt.sign({"crit": critical, "b64": False}, CLAIMS, key, "ES256").reveal())
+        with pytest.raises(InvalidJwt, match=r"critical extensions \(header crit\)"):
+            jwt.verify(token, key.public_key())
+
+
 @pytest.mark.parametrize(
     "token",
     [

@@ -216,6 +216,7 @@ def _unsecured_validator(options: Mapping[str, Secret], clock: Clock) -> Validat
         now_s = clock.wall_ms() / 1000
         try:
             decoded = decode(token)
+            jwt.check_critical(decoded)
             if decoded.header.get("alg") != "none" or decoded.signature:
                 raise InvalidJwt("the token is signed, but this listener expects unsecured tokens")
             # Unlike a signed token, it needs no time of issue, and its audience does not matter.

@@ -2,6 +2,7 @@
 
 import json
 import os
+from base64 import urlsafe_b64encode
 
 import pytest
 
@@ -191,6 +192,17 @@ def test_refused_unsecured_token(claims: dict[str, object]):
 def test_signed_token_is_refused_as_unsecured_one(keys: OAuthKeys):
     with pytest.raises(InvalidToken, match="expects unsecured tokens"):
         validator()(keys.token("alice", **TIMES))
+
+
+def test_token_with_critical_extensions_is_refused(keys: OAuthKeys):
+    header = {"alg": "none", "crit": ["x"], "x": 1}
+    text = unsecured()
+    part = urlsafe_b64encode(json.dumps(header).encode()).decode().rstrip("=")
+    with pytest.raises(InvalidToken, match="critical extensions"):
+        validator()(f"{part}.{text.partition('.')[2]}")
+    claims = {"sub": "alice", "aud": "kafka", **TIMES}
+    with pytest.raises(InvalidToken, match="critical extensions"):
+        with_keys(keys)(keys.provider.sign(claims, crit=["x"], x=1))
 
 
 def test_option_that_is_not_a_number():
