@@ -1,4 +1,7 @@
-"""Survey of a read, from brokers only: offset ranges, tasks, maximum number of records. Without JVM and PySpark."""
+"""Survey of a read, from brokers and the schema registry only: offset ranges, tasks, maximum number of records.
+
+Without JVM and PySpark.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.spark.batch_plan import plan_batch
 from kcli.spark.broker_lookup import Lookup
+from kcli.spark.decoding.plan import plan_decodings
 from kcli.spark.options import parse_options
 from kcli.spark.stream_plan import StreamPlanner
 from kcli.spark.views.registry import VIEWS
@@ -39,10 +43,10 @@ def survey(
 ) -> Survey:
     """Plan a read as a batch does, or a stream: a new one, or one that continues at the offsets `resumed`.
 
-    ConfigError; NotFound for a missing topic.
+    ConfigError, also for a schema that is missing or not valid; NotFound for a missing topic or subject; RegistryError.
     """
     source_options = source.options(view, columns, stream=stream)
-    options = parse_options(source_options, stream=stream)
+    options = plan_decodings(parse_options(source_options, stream=stream))
     known = VIEWS.get(view)
     if known is not None and not known.ranged:
         return Survey(None, source_options)

@@ -22,6 +22,7 @@ from kcli.errors import ConfigError
 from kcli.spark.java import check_java, major_version
 from kcli.spark.pipelines.export import ExportResult
 from tests.cli.fake import FakeEnvironment, Result, run_kcli
+from tests.fake_registry import fake_registry
 from tests.real_kafka import Kafka
 from tests.test_startup import heavy, imported_by
 
@@ -42,6 +43,28 @@ def test_a_dry_run_shows_ranges_tasks_and_options_without_importing_pyspark(our_
     assert "0 tasks, at most 0 records; nothing was read" in done.err
     assert "my.password=[hidden]" in done.err
     assert "startingOffsets=earliest" in done.err
+
+
+@pytest.mark.parametrize("how", [[], ["--once"]])
+def test_a_dry_run_needs_the_schema_of_the_values(our_kafka: Kafka, tmp_path: Path, how: list[str]) -> None:
+    topic = our_kafka.new_topic()
+    words = ["spark", "export", topic, "--to", str(tmp_path / "x"), *how, "-b", our_kafka.bootstrap_servers]
+    file, bad = tmp_path / "s.avsc", tmp_path / "bad.avsc"
+    bad.write_text('{"type": "record"}')
+    with fake_registry() as registry:
+        url = ["--schema-registry", registry.url]
+        for more, status, message in (
+            ([], 2, "value.decode=avro requires schema.registry.url, or value.schema.file"),
+            (["--option", f"value.schema.file={file}"], 2, f"cannot read schema file {file}: No such file"),
+            (["--option", f"value.schema.file={bad}"], 2, f"value.schema.file {bad} is not valid: a type record has"),
+            (url, 3, f"value.decode=avro: the registry has no subject '{topic}-value'; use value.subject"),
+        ):
+            done = run_kcli(*words, "--value", "avro", *more, "--dry-run")
+            assert message in done.err
+            assert (done.status, done.text, done.err.count("\n")) == (status, "", 1)
+        registry.register(f"{topic}-value", {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]})
+        done = run_kcli(*words, "--value", "avro", *url, "--dry-run")
+        assert done.status == 0, done.err
 
 
 @pytest.mark.parametrize("how", ["--once", "--follow"])
