@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from kcli.schemas.avro_compile import CONVERTS, compile_reader, decimal_of
 from kcli.schemas.avro_schema import LOGICAL, RESOLVED, TOO_DEEP, Expansion, SchemaTree, separator_of
+from kcli.schemas.avro_write import AvroWriter
 from kcli.schemas.contracts import MAX_DEPTH, missing_extra
 from kcli.schemas.simple_formats import check_depth
 
@@ -68,6 +69,7 @@ def _with_depth_checked(read: Read) -> Read:
 def _resolving_reader(tree: SchemaTree, start: int, reader_tree: SchemaTree) -> Read:
     from fastavro import parse_schema, schemaless_reader
 
+    AvroWriter(reader_tree).check_defaults()
     _add_logical_types()
     separator = separator_of(tree, reader_tree)
     expansion = Expansion(reader_tree, separator)
@@ -109,7 +111,7 @@ def _set_defaults(schema: Any, named: dict[str, Any]) -> None:
     for field in schema.get("fields", ()):
         _set_defaults(field["type"], named)
         if "default" in field:
-            # A default that is not valid stays as it is, and so does a time outside the years of datetime.
+            # A time outside the years of datetime stays as it is.
             with suppress(ValueError, TypeError, LookupError, OverflowError, AttributeError):
                 field["default"] = _native(field["type"], field["default"], named)
 

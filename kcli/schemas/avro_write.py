@@ -49,6 +49,16 @@ class AvroWriter:
             raise EncodeError(f"the value is nested deeper than {MAX_DEPTH} levels") from None
         return bytes(out)
 
+    def check_defaults(self) -> None:
+        """Raise ValueError for the default of a field that its type does not allow."""
+        for name, (schema, namespace) in self._tree.types.items():
+            for field in schema.get("fields", ()):
+                if "default" in field:
+                    try:
+                        self._default(bytearray(), field["type"], namespace, field["default"], str(field.get("name")))
+                    except EncodeError as error:
+                        raise ValueError(f"a default of the type {name!r} is not valid: {error}") from None
+
     def _of(self, schema: Any, namespace: str) -> Write:
         if isinstance(schema, list):
             return self._union(schema, namespace)

@@ -727,6 +727,21 @@ def test_default_that_is_not_valid(kind: Any, default: Any, text: str) -> None:
     assert text in str(failed.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "default", "text"),
+    [
+        ({"type": "array", "items": {"type": "array", "items": "string"}}, ["xyz"], "f[0]: the value must be a list"),
+        ({"type": "map", "values": INNER}, {"k": [["one", 1]]}, "f.k: the value must be an object"),
+        ({"type": "array", "items": "double"}, [True], "f[0]: the value must be a number"),
+    ],
+)
+def test_default_of_another_type_in_a_readers_schema(kind: Any, default: Any, text: str) -> None:
+    """Java's parser refuses the schema. fastavro looks at the outermost value only, and would return it as it is."""
+    old: dict[str, Any] = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+    new = {**old, "fields": [*old["fields"], {"name": "f", "type": kind, "default": default}]}
+    assert f"a default of the type 'R' is not valid: {text}" in problem_with_reader(old, b"\2", new)
+
+
 # The whole of it at random
 
 TYPES = st.recursive(
@@ -750,7 +765,7 @@ def with_names(schema: Any, numbers: Iterator[int]) -> Any:
     """The schema with a name of its own for each record."""
     if isinstance(schema, dict):
         schema = {key: with_names(part, numbers) for key, part in schema.items()}
-        return {**schema, "name": f"R{next(numbers)}"} if schema.get("type") == "record" else schema
+        return {**schema, "name": f"f{next(numbers)}"} if schema.get("type") == "record" else schema
     return [with_names(part, numbers) for part in schema] if isinstance(schema, list) else schema
 
 
