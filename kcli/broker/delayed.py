@@ -86,11 +86,12 @@ class DelayedFetch(DelayedOperation):
         """Complete by Kafka's rules.
 
         A partition completes the fetch if it is no longer led here, unknown, offline, fenced, truncated, or read in an
-        older segment than the active one. Otherwise the available bytes must reach `min_bytes`.
+        older segment than the active one. Otherwise the available bytes must reach `min_bytes`. A throttled partition
+        has no bytes, in older segments either.
         """
         self.is_unchanged = not self._is_parked
         self._is_parked = True
-        available = 0
+        available = 0.0
         for (requested, tp, _), read in zip(self.targets, self.reads, strict=True):
             start = read.start
             if tp is None or start is None:

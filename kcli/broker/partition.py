@@ -7,6 +7,7 @@ smallest log end offset of the replicas that count (`replication.isr`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
@@ -375,12 +376,13 @@ class Partition:
             aborted = [] if records is None else log.aborted_transactions(data.start, len(records))
         return PartitionRead(ErrorCode.NONE, *offsets, records, data.start, None, aborted)
 
-    def bytes_to_read(self, requested: PartitionFetch, start: LogOffsetMetadata, params: FetchParams) -> int | None:
+    def bytes_to_read(self, requested: PartitionFetch, start: LogOffsetMetadata, params: FetchParams) -> float | None:
         """Return the number of bytes that a delayed fetch would get now; None if it must not wait any longer.
 
-        It must not wait if it reads an older segment than the active one (which does not grow), if reading would
-        return an error or a divergence, or if the high watermark has news for it. Above the end for this reader, it
-        waits only within the first batch after that end, as in Kafka since 3.8 (KAFKA-16452).
+        It must not wait if reading would return an error or a divergence, or if the high watermark has news for it.
+        In an older segment than the active one, which does not grow, the number is infinite: enough for any
+        `min_bytes`. Above the end for this reader, it waits only within the first batch after that end, as in Kafka
+        since 3.8 (KAFKA-16452).
         """
         try:
             self.check_epoch(requested.current_leader_epoch)
@@ -394,8 +396,10 @@ class Partition:
         end = self._end_metadata(params)
         if start.offset == end.offset or start[1:] == end[1:]:
             return 0
-        if start.offset > end.offset or start.segment_base_offset != end.segment_base_offset:
+        if start.offset > end.offset:
             return None
+        if start.segment_base_offset != end.segment_base_offset:
+            return math.inf
         return min(end.position - start.position, requested.max_bytes)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:

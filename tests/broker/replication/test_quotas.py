@@ -7,6 +7,7 @@ import pytest
 from kcli.broker.config import BrokerConfig
 from kcli.broker.config_entries import broker_entries
 from kcli.broker.dynamic_config import DynamicConfig
+from kcli.broker.log.log_config import LogConfig
 from kcli.protocol import metadata_records as records
 from kcli.structs import TopicPartition
 from tests.broker.replication.leader_rig import LeaderRig, fetched, produced
@@ -98,6 +99,21 @@ class TestReplicas:
         assert fetched(waiting).records == b""
         rig.wait(11_000)
         assert fetched(rig.replicate(3, 0)).records
+
+    def test_a_throttled_follower_waits_in_an_older_segment_too(self, rig: LeaderRig) -> None:
+        """As in Apache Kafka: an older segment does not grow, but a throttled replica gets nothing of it either."""
+        rig.partition("t").log.config = LogConfig(segment_bytes=6000)
+        for _ in range(3):
+            rig.produce(BIG, acks=1)
+        assert fetched(rig.replicate(3, 0)).records
+        waiting = rig.replicate(3, 1)
+        assert not waiting.is_there, "an empty answer would make it fetch again without a pause"
+        rig.produce(BIG, acks=1)
+        assert not waiting.is_there
+        rig.wait(510)
+        assert fetched(waiting).records == b""
+        rig.wait(300_000)
+        assert fetched(rig.replicate(3, 1)).records
 
     def test_an_in_sync_follower_is_not_throttled(self, rig: LeaderRig) -> None:
         for _ in range(2):
