@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "kcli"
-GROUND = {"", "errors", "error_codes", "structs", "clock", "conditions", "denials", "secret", "settings", "text"}
+GROUND = {
+    "",
+    "errors",
+    "error_codes",
+    "structs",
+    "clock",
+    "conditions",
+    "denials",
+    "private_files",
+    "secret",
+    "settings",
+    "text",
+}
 MAY_IMPORT = {
     "protocol": set(),
     "security": set(),

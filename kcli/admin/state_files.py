@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from kcli.client.requests import Results
 from kcli.errors import ConfigError, KcliError, NotFound
+from kcli.private_files import make_folder
 
 
 class SnapshotError(KcliError):
@@ -133,7 +134,7 @@ class StateFiles(Generic[S]):
 
     def _make_folder(self) -> None:
         if not self.folder.is_dir():
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self.folder)
             for parent in (self.folder.parent, self.folder.parent.parent):
                 with contextlib.suppress(OSError):  # a parent folder of another user may not be readable
                     _sync_folder(parent)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from kcli.broker.data_dir import LOCK, META, parse_properties
 from kcli.broker.files import DiskFiles
 from kcli.errors import ConfigError
+from kcli.private_files import make_folder
 
 CONTROLLER = "controller"
 #: The node id of the controller, as in Kafka's examples; those of the brokers are 1, 2, ...
@@ -86,7 +87,7 @@ class ClusterDirectory:
 
     def write(self, name: str, properties: Mapping[str, str]) -> None:
         """Store the properties. OSError if that fails."""
-        os.makedirs(self.path, exist_ok=True)
+        make_folder(self.path)
         text = "".join(f"{key}={value}\n" for key, value in properties.items())
         self._files.write_atomically(self.file(name), text.encode("latin-1", "replace"))
 

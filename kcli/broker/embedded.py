@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kcli.broker.control import Control, Hook, SeenRequest
 from kcli.broker.loop_thread import LoopThread
 from kcli.errors import KcliError
+from kcli.private_files import write_text
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -106,10 +107,8 @@ class EmbeddedBroker:
         """Write the configuration of a client to a file that only its owner can read, and return its path."""
         from kcli.broker.security.ready_made import properties_text
 
-        target = Path(path)
-        target.touch(mode=0o600)
-        target.write_text(properties_text(self.client_properties(client, user, mechanism)), "utf-8")
-        return target
+        write_text(path, properties_text(self.client_properties(client, user, mechanism)))
+        return Path(path)
 
     # ---- life cycle ----
 

@@ -1,4 +1,4 @@
-"""Files and directories: the only access of the broker to the disk.
+"""Files and directories: the only access of the broker to the disk. Only its owner can read what it creates.
 
 The second implementation, `memory_files`, fails, tears writes or fills up on demand.
 """
@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
+from kcli.private_files import FILE_MODE, make_folder
 from kcli.protocol.records.batch import Buffer
 
 TEMPORARY_SUFFIX = ".tmp"
@@ -122,10 +123,10 @@ class Files(Protocol):
 
     def read_bytes(self, path: str) -> bytes: ...
 
-    def write_atomically(self, path: str, data: bytes, *, private: bool = False) -> None:
+    def write_atomically(self, path: str, data: bytes) -> None:
         """Replace the contents of a file; after a crash it has the old or the new contents, never a part.
 
-        After an error, except EIO, it has the old contents. Only its owner can read a `private` file.
+        After an error, except EIO, it has the old contents.
         """
 
     def sync_dir(self, path: str) -> None:
@@ -142,7 +143,7 @@ class DiskFile:
 
     def __init__(self, path: str, *, create: bool = False) -> None:
         self._fd = -1
-        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), FILE_MODE)
         self.path = path
         self.size = os.fstat(self._fd).st_size
 
@@ -226,7 +227,7 @@ class DiskFiles:
         return sorted(retry_without(self.release, lambda: os.listdir(directory)))
 
     def make_dir(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        make_folder(path)
 
     def rename(self, path: str, new_path: str) -> None:
         os.replace(path, new_path)
@@ -246,8 +247,8 @@ class DiskFiles:
         with retry_without(self.release, lambda: open(path, "rb")) as file:
             return file.read()
 
-    def write_atomically(self, path: str, data: bytes, *, private: bool = False) -> None:
-        retry_without(self.release, lambda: _write_atomically(path, data, 0o600 if private else 0o666))
+    def write_atomically(self, path: str, data: bytes) -> None:
+        retry_without(self.release, lambda: _write_atomically(path, data))
 
     def sync_dir(self, path: str) -> None:
         retry_without(self.release, lambda: _sync_dir(path))
@@ -256,11 +257,11 @@ class DiskFiles:
         return _DiskLock.take(path)
 
 
-def _write_atomically(path: str, data: bytes, mode: int) -> None:
+def _write_atomically(path: str, data: bytes) -> None:
     temporary, directory = path + TEMPORARY_SUFFIX, os.path.dirname(path)
     with _descriptor(directory, os.O_RDONLY) as directory_fd:
         try:
-            with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, FILE_MODE)) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -301,7 +302,7 @@ class _DiskLock:
 
     @classmethod
     def take(cls, path: str) -> _DiskLock | None:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -223,7 +223,7 @@ class MemoryFiles:
         self.check("read", path)
         return bytes(self._find(path).bytes)
 
-    def write_atomically(self, path: str, data: bytes, *, private: bool = False) -> None:
+    def write_atomically(self, path: str, data: bytes) -> None:
         self.check("write_atomically", path)
         self._need_directory(os.path.dirname(path))
         new = _Data()

@@ -16,6 +16,7 @@ from kcli.broker.cluster_controls import WAIT_S, ClusterControls
 from kcli.broker.cluster_directory import CONTROLLER, address_of
 from kcli.broker.metadata.image import PartitionState
 from kcli.errors import KcliError
+from kcli.private_files import make_folder
 
 if TYPE_CHECKING:
     from kcli.protocol.messages.metadata import MetadataResponse
@@ -106,7 +107,7 @@ class ProcessCluster(ClusterControls[NodeProcess]):
 
     @property
     def _log_path(self) -> Path:
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        make_folder(self.data_dir)
         return self.data_dir / _LOG
 
     def stop(self, node: int) -> None:

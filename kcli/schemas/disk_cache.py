@@ -16,6 +16,7 @@ from typing import TypeAlias
 from urllib.parse import quote
 
 from kcli.errors import KcliError
+from kcli.private_files import make_folder
 from kcli.schemas.schema import Schema, body_of, schema_of
 
 _MAX_AGE_S = 7 * 86_400
@@ -67,7 +68,7 @@ class DiskCache:
             return
         temporary = f"{path}.{os.getpid()}"
         try:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            make_folder(os.path.dirname(path))
             with open(temporary, "w") as file:
                 json.dump(body_of(schema), file)
             os.replace(temporary, path)

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from kcli.errors import ConfigError, DisconnectedError, KcliError, TimeoutExpired
+from kcli.private_files import make_folder
 from kcli.spark.jvm_process import end_jvm, kill_jvm, recorded_jvm, text_of
 from kcli.spark.spark_errors import SparkFailed, startup_reason
 
@@ -362,7 +363,7 @@ def lean_home(pyspark: Path, environ: Mapping[str, str]) -> Path | None:
     home = base / f"spark-home-{sha256(str(pyspark).encode()).hexdigest()[:16]}"
     try:
         if not home.is_dir():
-            base.mkdir(parents=True, exist_ok=True)
+            make_folder(base)
             _make_home(home, pyspark)
     except OSError:
         return None

@@ -49,7 +49,7 @@ class StoredDocument:
         """Replace the file. BrokerError KAFKA_STORAGE_ERROR if that fails; then undo the change."""
         try:
             data = json.dumps({"version": VERSION, **document}, indent=1).encode()
-            self._files.write_atomically(self._path, data, private=True)
+            self._files.write_atomically(self._path, data)
         except OSError as error:
             reason = f"{error.strerror or error} while changing the {self._noun} in {self._path}"
             if not is_exhausted(error):

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
+from kcli.private_files import make_folder
+
 #: Seconds from one attempt to find the names to the next one.
 FRESH_S = 10.0
 #: Seconds for which names are shown that could not be found again.
@@ -41,9 +43,7 @@ class Cache(NamedTuple):
             base = os.path.join(home, ".cache")
         folder = os.path.join(base, "kcli", "completion")
         try:
-            os.makedirs(os.path.dirname(folder), exist_ok=True)
-            with suppress(FileExistsError):
-                os.mkdir(folder, 0o700)
+            make_folder(folder)
             found = os.lstat(folder)
         except OSError:
             return cls(None)

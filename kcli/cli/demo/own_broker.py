@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kcli.errors import KcliError
+from kcli.private_files import write_text
 
 _RUN = (sys.executable, "-m", "kcli", "broker", "run")
 COMMAND = (
@@ -133,24 +134,19 @@ def _start_secured(undo: ExitStack) -> OwnBroker:
     undo.callback(rmtree, files, ignore_errors=True)
     server_file = files / "server.properties"
     listener = {"listeners": "SASL_SSL://127.0.0.1:0"}
-    _write(server_file, properties_text({**listener, **security.broker_properties()}))
+    write_text(server_file, properties_text({**listener, **security.broker_properties()}))
     pid, address = _run(undo, "--properties", str(server_file))
     server_file.unlink()  # it has the broker's private key
 
-    _write(files / "ca.pem", authority().certificate_pem)
+    write_text(files / "ca.pem", authority().certificate_pem)
     of_kcli = security.client_properties("kcli", address)
     of_kcat = security.client_properties("librdkafka", address)
     del of_kcli["ssl.truststore.certificates"], of_kcat["ssl.ca.pem"]
     of_kcli["ssl.truststore.location"] = of_kcat["ssl.ca.location"] = str(files / "ca.pem")
     broker = OwnBroker(pid, address, of_kcli, files)
-    _write(files / CLIENT_FILE, properties_text(of_kcli))
-    _write(files / KCAT_FILE, properties_text(of_kcat))
+    write_text(files / CLIENT_FILE, properties_text(of_kcli))
+    write_text(files / KCAT_FILE, properties_text(of_kcat))
     return broker
-
-
-def _write(path: Path, text: str) -> None:
-    path.touch(mode=0o600)
-    path.write_text(text, "utf-8")
 
 
 def _run(undo: ExitStack, *options: str) -> tuple[int, str]:
