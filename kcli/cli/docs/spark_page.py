@@ -117,7 +117,7 @@ have are not written; --value raw keeps all bytes.
 
 \b
 kcli spark export orders --to lake/orders --value avro --schema-registry http://registry:8081
-kcli spark export orders --to lake/orders --value protobuf --flatten --once
+kcli spark export orders --to lake/orders --value protobuf --schema-registry http://registry:8081 --flatten --once
 
 A value that does not decode is null. Its column value_error has the reason, value_raw the bytes. Only a registry that
 cannot be reached fails the query. A value of json-schema must have the types of its columns; patterns, limits and
