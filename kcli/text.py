@@ -1,10 +1,14 @@
 """Formatters and parsers of values that people read and write: times, durations, sizes, counts, topics, partitions.
 
-    TIME     = epoch seconds or milliseconds | DATE | DATE "T" CLOCK [ZONE] | "-" DURATION | "now"
+    TIME     = SECONDS | MS | DATE | DATE "T" CLOCK [ZONE] | "-" DURATION | "now"
+    SECONDS  = 9 or 10 digits, with or without a fraction: 1700000000.5
+    MS       = 12 or 13 digits: 1700000000500
     DURATION = 1h30m | P1DT2H30M
 
-A time without a zone is UTC. A day of a duration has 24 hours. A duration has no months or years, because their length
-varies. Pure: the current time is an argument.
+This is the grammar of every time that a user gives. A number is seconds or milliseconds since 1970, from March 1973 to
+November 2286; the digits tell the unit. Any other number, as of microseconds or a date without hyphens, is an error,
+because a wrong unit means another century. A time without a zone is UTC. A day of a duration has 24 hours. A duration
+has no months or years, because their length varies. Pure: the current time is an argument.
 """
 
 from __future__ import annotations
@@ -21,16 +25,14 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 TIME_SHAPES = (
-    "epoch seconds or milliseconds, 2024-01-31, 2024-01-31T10:00[:00[.000]] with Z or +02:00 (none: UTC), or -1h30m"
+    "seconds (9 or 10 digits) or milliseconds (12 or 13 digits) since 1970, 2024-01-31, 2024-01-31T10:00[:00[.000]] "
+    "with Z or +02:00 (none: UTC), or -1h30m"
 )
 DURATION_SHAPES = "1h30m, 90s, 7d, or in ISO's form PT1H30M, P7D"
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
-_LARGEST = 2**63 - 1
 _LONGEST = 100  # characters of a time or duration
 _MOST_PARTITIONS = 100_000
-_SECONDS_BELOW = 100_000_000_000
-"""An epoch number below this is seconds (up to the year 5138), from here on milliseconds (since March 1973)."""
 
 # Not compiled here: most command lines need none of them, and compiling takes longer than all the rest.
 DURATION_STEP = r"[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw])"
@@ -39,6 +41,9 @@ _CLOCK = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?"
 _ZONE = r"[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?"
 TIME = rf"now|-(?:{DURATION_STEP})+|{DATE}(?:[Tt ]{_CLOCK}(?:{_ZONE})?)?|[0-9]+(?:\.[0-9]+)?"
 _DATETIME = rf"(?P<date>{DATE})(?:[Tt ](?P<clock>{_CLOCK})(?P<zone>{_ZONE})?)?"
+_SECONDS = r"[1-9][0-9]{8,9}(?:\.[0-9]+)?"
+_MS = r"[1-9][0-9]{11,12}"
+_DIGITS_OF_DATE = r"((?:19[7-9]|20[0-9])[0-9])([0-9]{2})([0-9]{2})(?:([0-9]{2})([0-9]{2})(?:([0-9]{2})([0-9]{3})?)?)?"
 _ISO_DURATION = (
     r"P(?=[0-9T])(?:([0-9]{1,9})W)?(?:([0-9]{1,9})D)?"
     r"(?:T(?=[0-9])(?:([0-9]{1,9})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,9}(?:[.,][0-9]{1,9})?)S)?)?"
@@ -115,29 +120,50 @@ def format_duration(ms: float) -> str:
 
 def parse_time(text: str, now_ms: int) -> int:
     """Return a TIME in milliseconds since the epoch. `ConfigError` says what is wrong with the text."""
-    if len(text) > _LONGEST or not re.fullmatch(TIME, text):
-        raise ConfigError(f"'{text[:_LONGEST]}' is not a valid time; use {TIME_SHAPES}")
     if text == "now":
         return now_ms
-    if text.startswith("-"):
-        return max(0, now_ms - int(duration_ms(text[1:]) or 0))
-    if re.fullmatch(r"[0-9.]+", text):
-        return _epoch_ms(text)
-    return _calendar_ms(text)
+    if len(text) <= _LONGEST and text.startswith("-") and (ms := duration_ms(text[1:])) is not None:
+        return max(0, now_ms - int(ms))
+    return parse_absolute_time(text)
 
 
-def _epoch_ms(text: str) -> int:
-    whole = int(text.partition(".")[0])
-    if whole > _LARGEST:
-        raise ConfigError(f"'{text}' is not a valid time: Kafka stores times as 64-bit numbers")
-    return round(float(text) * 1000) if whole < _SECONDS_BELOW else whole
+def parse_absolute_time(text: str) -> int:
+    """Return a TIME that is not relative to now, in milliseconds since the epoch. `ConfigError` as in `parse_time`."""
+    if len(text) <= _LONGEST and re.fullmatch(_DATETIME, text):
+        return _calendar_ms(text)
+    if len(text) > _LONGEST or not re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text):
+        raise ConfigError(f"'{text[:_LONGEST]}' is not a valid time; use {TIME_SHAPES}")
+    written = _date_of_digits(text)
+    if re.fullmatch(_SECONDS, text):
+        return round(float(text) * 1000)
+    if written is None and re.fullmatch(_MS, text):
+        return int(text)
+    if written is not None:
+        raise ConfigError(f"'{text}' is not a valid time; write the date as {written}")
+    units = "seconds since 1970 have 9 or 10 digits, milliseconds 12 or 13, without a fraction"
+    raise ConfigError(f"'{text}' is not a valid time; {units}")
+
+
+def _date_of_digits(digits: str) -> str | None:
+    """Return the ISO form of a date without hyphens: `20261128`, with hours and minutes, seconds, milliseconds."""
+    match = re.fullmatch(_DIGITS_OF_DATE, digits)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, ms = match.groups()
+    clock = "" if hour is None else f"T{hour}:{minute}" + (f":{second}" if second else "") + (f".{ms}" if ms else "")
+    written = f"{year}-{month}-{day}{clock}"
+    try:
+        _calendar_ms(written)
+    except ConfigError:
+        return None
+    return written
 
 
 def _calendar_ms(text: str) -> int:
     from datetime import datetime, timedelta
 
     match = re.fullmatch(_DATETIME, text)
-    assert match is not None  # TIME has matched it
+    assert match is not None  # the callers have matched it
     clock = match["clock"] or "00:00"
     whole, _, fraction = clock.partition(".")
     try:
@@ -168,6 +194,13 @@ def format_time(ms: int) -> str:
         return f"{_format_second(ms // 1000)}.{ms % 1000:03d}Z"
     except OverflowError:
         return str(ms)
+
+
+def format_time_lookup(ms: int, offset: int, log_start: int) -> str:
+    """Return the result of a search by time in a log, as a part of a sentence; `offset` is -1 without a record."""
+    if offset < 0:
+        return f"no record at or after {format_time(ms)}"
+    return f"first record at or after {format_time(ms)}" + ("; log start" if offset <= log_start else "")
 
 
 def format_timestamp(ms: int) -> str:

@@ -231,14 +231,17 @@ class Admin:
             results.put(row.key, failed.get(row.key, row.new))
         return results
 
-    def plan_truncation(self, topics: Mapping[str, list[int] | None], cut: Cut) -> TruncationPlan:
+    def plan_truncation(
+        self, topics: Mapping[str, list[int] | None], cut: Cut, *, allow_future: bool = False
+    ) -> TruncationPlan:
         """Plan to delete the records before `cut` in these partitions (None: all of a topic). Changes nothing.
 
-        The rows have the number of offsets that each partition loses, and the groups that have not read them.
+        The rows have the number of offsets that each partition loses, and the groups that have not read them. Refused
+        for a time after now without `allow_future`.
         """
         from kcli.admin.topic_changes.truncation import plan_truncation
 
-        return plan_truncation(self._client, topics, cut, self._deadline_ms())
+        return plan_truncation(self._client, topics, cut, self._deadline_ms(), allow_future=allow_future)
 
     def truncate(self, plan: TruncationPlan) -> Results[TopicPartition, int]:
         """Delete the records of a plan; new first offsets and errors by partition. They cannot be restored.

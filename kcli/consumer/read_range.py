@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kcli.text import format_time
+from kcli.text import format_time, format_time_lookup
 
 
 class Bound:
@@ -82,7 +82,7 @@ class Time(Bound):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return f"@{self.n}"
+        return f"@{format_time(self.n)}"
 
 
 EARLIEST = Earliest()
@@ -178,7 +178,12 @@ def _start(bound: Bound, log: LogOffsets) -> tuple[int, str | None]:
         return max(log_start, log_end - bound.n), None
     if isinstance(bound, Time):
         offset = at_time[bound.n]
-        return (offset, None) if offset >= 0 else (log_end, f"no record at or after {format_time(bound.n)}")
+        if offset < 0:
+            return log_end, format_time_lookup(bound.n, offset, log_start)
+        deleted = (
+            f"the records before offset {offset} were deleted; the first one is at or after {format_time(bound.n)}"
+        )
+        return offset, deleted if 0 < offset == log_start else None
     start = _offset(bound, log)
     note = f"start offset {start} is after the log end {log_end}" if start > log_end else None
     return max(start, log_start), note

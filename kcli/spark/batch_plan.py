@@ -14,9 +14,10 @@ from kcli.errors import ConfigError, KcliError, NotFound
 from kcli.spark.loss import Decision, decide_end, decide_start
 from kcli.spark.offset_json import EARLIEST_OFFSET, LATEST_OFFSET
 from kcli.spark.selection import check_exists
-from kcli.spark.start_end import Ago, Everywhere, Moment, Moments, Offsets, OfGroup, Spec, Start
+from kcli.spark.start_end import Ago, Everywhere, Moment, Moments, Offsets, OfGroup, Spec, Start, moment_ms
 from kcli.spark.task_ranges import TaskRange, split_ranges
 from kcli.structs import TopicPartition
+from kcli.text import format_time
 
 if TYPE_CHECKING:
     from kcli.spark.broker_lookup import LogEnds, Lookup
@@ -151,11 +152,15 @@ def resolve_start(
         unmatched = {tp for tp, offset in offsets.items() if offset < 0}
         if unmatched and starting.no_match == "error":
             raise ConfigError(
-                f"{_partition_list(unmatched)}: no record at or after the start time; "
+                f"{_partition_list(unmatched)}: no record at or after {_start_time(at, min(unmatched), lookup)}; "
                 "use startingOffsetsByTimestampStrategy=latest to start at the log end"
             )
         return {tp: logs[tp].end if offset < 0 else offset for tp, offset in offsets.items()}
     return _resolve_sentinels(at, logs)
+
+
+def _start_time(at: Moment | Moments | Ago, tp: TopicPartition, lookup: Lookup) -> str:
+    return format_time(at.times[tp] if isinstance(at, Moments) else moment_ms(at, lookup.now_ms()))
 
 
 def _group_offsets(
@@ -199,8 +204,7 @@ def _at_times(
     if isinstance(at, Moments):
         times = {tp: at.times[tp] for tp in logs}
     else:
-        ms = at.ms if isinstance(at, Moment) else max(0, lookup.now_ms() - at.ms)
-        times = dict.fromkeys(logs, ms)
+        times = dict.fromkeys(logs, moment_ms(at, lookup.now_ms()))
     offsets = lookup.at_times(times)
     return {tp: min(offsets.get(tp, -1), log.end) for tp, log in logs.items()}
 

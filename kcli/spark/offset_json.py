@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
+from kcli.text import parse_absolute_time
 
 EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
 
@@ -35,12 +36,12 @@ def offsets_dict(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, i
 
 def read_offsets(text: str | Mapping[str, Any], option: str = "the offset") -> dict[TopicPartition, int]:
     """Parse offsets from JSON, or from the dict that PySpark made of it. ConfigError, naming `option`, if malformed."""
-    return _numbers(text, option, _OFFSETS, lowest=EARLIEST_OFFSET)
+    return _numbers(text, option, _OFFSETS, _offset)
 
 
 def read_times(text: str | Mapping[str, Any], option: str) -> dict[TopicPartition, int]:
-    """Parse times by partition, ms since the epoch, in the same format."""
-    return _numbers(text, option, _TIMES, lowest=0)
+    """Parse times by partition in the same format (numbers or text, see `kcli.text`) to ms since the epoch."""
+    return _numbers(text, option, _TIMES, _time)
 
 
 def read_partitions(text: str, option: str) -> frozenset[TopicPartition]:
@@ -54,17 +55,35 @@ def read_partitions(text: str, option: str) -> frozenset[TopicPartition]:
     return frozenset(partitions)
 
 
-def _numbers(text: str | Mapping[str, Any], option: str, example: str, lowest: int) -> dict[TopicPartition, int]:
+def _offset(value: Any, tp: TopicPartition) -> int:
+    if not _is_integer(value) or not EARLIEST_OFFSET <= value <= _LARGEST_OFFSET:
+        raise ConfigError(f"{_excerpt(value)} for {tp} is not valid")
+    return int(value)
+
+
+def _time(value: Any, tp: TopicPartition) -> int:
+    if not isinstance(value, str) and not _is_integer(value):
+        raise ConfigError(f"{_excerpt(value)} for {tp} is not valid")
+    try:
+        return parse_absolute_time(str(value))
+    except ConfigError as error:
+        raise ConfigError(f"{tp}: {error}") from None
+
+
+def _numbers(
+    text: str | Mapping[str, Any], option: str, example: str, read: Callable[[Any, TopicPartition], int]
+) -> dict[TopicPartition, int]:
     parsed = _object(_parse(text, option, example) if isinstance(text, str) else text, option, example)
     numbers = {}
     for topic, partitions in parsed.items():
         for key, number in _object(partitions, option, example).items():
             tp = TopicPartition(topic, _partition(key, option, example))
-            if not _is_integer(number) or not lowest <= number <= _LARGEST_OFFSET:
-                raise _malformed(option, example, f"{_excerpt(number)} for {tp} is not valid")
             if tp in numbers:  # "0" and "00"
                 raise _malformed(option, example, f"{tp} is given twice")
-            numbers[tp] = number
+            try:
+                numbers[tp] = read(number, tp)
+            except ConfigError as error:
+                raise _malformed(option, example, str(error)) from None
     return numbers
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from kcli.errors import ConfigError
 from kcli.settings import Setting, invalid_value
-from kcli.text import UNITS_MS, closest_name
+from kcli.text import TIME_SHAPES, UNITS_MS, closest_name, parse_absolute_time
 
 VIEW_NAMES = ("records", "batches", "gaps", "offsets", "groups", "members", "lag", "commits")
 
@@ -24,6 +24,14 @@ def _duration_ms(name: str, text: str) -> int:
     if match is None:
         raise invalid_value(name, text, "a duration like 15m, 90s or 100ms")
     return int(int(match[1]) * _UNITS_MS[match[2] or "ms"])
+
+
+def _time_ms(name: str, text: str) -> int:
+    """Parse a time that is not relative, by the grammar of `kcli.text`."""
+    try:
+        return parse_absolute_time(text)
+    except ConfigError as error:
+        raise (invalid_value(name, text, TIME_SHAPES) if "=" in text else ConfigError(f"{name}: {error}")) from None
 
 
 def _distinct_names(name: str, text: str) -> tuple[str, ...]:
@@ -60,8 +68,8 @@ _CONNECTORS = (
     _option(
         "startingTimestamp",
         "Long",
-        "Start at the first record at or after this time: ms since the epoch, or relative like -1h.",
-        at_least=0,
+        "Start at the first record at or after this time: ms since the epoch, 2024-01-31T10:00Z, or relative like -1h.",
+        parse=_time_ms,
     ),
     _option("startingOffsetsByTimestamp", "String", "Start time of each partition: JSON of ms since the epoch."),
     _option(
@@ -78,8 +86,8 @@ _CONNECTORS = (
     _option(
         "endingTimestamp",
         "Long",
-        "End of a batch, before the first record at or after this time: ms since the epoch, or -1h.",
-        at_least=0,
+        "End of a batch, before the first record at or after this time, as for startingTimestamp.",
+        parse=_time_ms,
     ),
     _option("endingOffsetsByTimestamp", "String", "End time of each partition: JSON of ms since the epoch."),
     _option("endingOffsets", "String", "End of a batch: latest, JSON by partition (-1 latest), or -1h."),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kcli.errors import ConfigError
 from kcli.settings import LONG_MAX
-from kcli.spark.offset_json import EARLIEST_OFFSET, LATEST_OFFSET, read_offsets, read_times
-from kcli.spark.option_table import OPTIONS
+from kcli.spark.offset_json import EARLIEST_OFFSET, LATEST_OFFSET, offsets_dict, read_offsets, read_times
+from kcli.spark.option_table import CANONICAL, OPTIONS
 from kcli.structs import TopicPartition
-from kcli.text import duration_ms
+from kcli.text import duration_ms, format_time
 
 
 class Everywhere(NamedTuple):
@@ -116,26 +117,57 @@ def check_order(start: Start, end: End) -> None:
     """
     first, last = start.at, end.at
     if isinstance(first, Offsets) and isinstance(last, Offsets):
-        _check_pairs(first.offsets, last.offsets, "Offsets")
+        _check_pairs(first.offsets, last.offsets, "Offsets", "offset", str)
     elif isinstance(first, Moments) and isinstance(last, Moments):
-        _check_pairs(first.times, last.times, "OffsetsByTimestamp")
+        _check_pairs(first.times, last.times, "OffsetsByTimestamp", "time", format_time)
     elif isinstance(first, Moment) and isinstance(last, Moment) and first.ms > last.ms:
-        raise ConfigError(f"startingTimestamp {first.ms} is after endingTimestamp {last.ms}")
+        raise ConfigError(f"startingTimestamp {format_time(first.ms)} is after endingTimestamp {format_time(last.ms)}")
     elif isinstance(first, Ago) and isinstance(last, Ago) and first.ms < last.ms:
         raise ConfigError("the end is before the start")
 
 
-def _check_pairs(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], name: str) -> None:
+def _check_pairs(
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    name: str,
+    noun: str,
+    text: Callable[[int], str],
+) -> None:
     if starts.keys() != ends.keys():
         unmatched = ", ".join(map(str, sorted(starts.keys() ^ ends.keys())))
         raise ConfigError(f"starting{name} and ending{name} must name the same partitions; {unmatched} is in one only")
     for tp in sorted(starts):
         if 0 <= ends[tp] < starts[tp]:
-            raise ConfigError(f"{tp}: the end offset {ends[tp]} is before the start offset {starts[tp]}")
+            end, start = text(ends[tp]), text(starts[tp])
+            raise ConfigError(f"{tp}: the end {noun} {end} is before the start {noun} {start}")
+
+
+def with_resolved_times(options: Mapping[str, str], now_ms: int) -> dict[str, str]:
+    """Return the options for people: a time, relative or as a number, is followed by the one that it means now."""
+    shown = dict(options)
+    readers = {f"{side}{name}": read for side in ("starting", "ending") for name, read in _READ.items()}
+    for name, text in options.items():
+        canonical = CANONICAL.get(name.lower(), name)
+        spec = readers[canonical](canonical, text.strip()) if canonical in readers else None
+        if isinstance(spec, Moments):
+            times = offsets_dict(spec.times)
+            resolved = json.dumps({topic: {p: format_time(ms) for p, ms in of.items()} for topic, of in times.items()})
+        elif isinstance(spec, (Moment, Ago)):
+            resolved = format_time(moment_ms(spec, now_ms))
+        else:
+            continue
+        if resolved != text:
+            shown[name] = f"{text} ({resolved})"
+    return shown
+
+
+def moment_ms(at: Moment | Ago, now_ms: int) -> int:
+    """Return the time in ms since the epoch."""
+    return at.ms if isinstance(at, Moment) else max(0, now_ms - at.ms)
 
 
 def _spec(options: Mapping[str, str], side: str) -> Spec | None:
-    for name, read in (("Timestamp", _moment), ("OffsetsByTimestamp", _moments), ("Offsets", _offsets)):
+    for name, read in _READ.items():
         text = options.get(f"{side}{name}".lower())
         if text is not None:
             return read(f"{side}{name}", text.strip())
@@ -165,6 +197,9 @@ def _offsets(name: str, text: str) -> Spec:
             )
         return ago
     return Offsets(read_offsets(text, name))
+
+
+_READ = {"Timestamp": _moment, "OffsetsByTimestamp": _moments, "Offsets": _offsets}  # by precedence
 
 
 def _ago(text: str) -> Ago | None:

@@ -157,7 +157,14 @@ ERRORS = [
     ("produce orders --transactional-id ' '", 2, "kcli: --transactional-id must not be empty"),
     ("produce orders --partition 9", 3, "kcli: UNKNOWN_TOPIC_OR_PARTITION: topic orders has partitions 0 to 2, not 9"),
     ("produce orders --input foo", 2, "kcli: --input: 'foo' is not valid; use raw or jsonl"),
-    ("produce orders --timestamp soon", 2, "kcli: --timestamp: 'soon' is not a whole number (see kcli produce --help)"),
+    (
+        "produce orders --timestamp 1700000000000000",
+        2,
+        (
+            "kcli: --timestamp: '1700000000000000' is not a valid time; seconds since 1970 have 9 or 10 digits, "
+            "milliseconds 12 or 13, without a fraction"
+        ),
+    ),
     # consume
     ("consume orders --invert -e", 2, "kcli: --invert requires --grep, --key or --header"),
     ("consume orders --group a -p 1", 2, "kcli: -p cannot be combined with --group: the group assigns the partitions"),
@@ -205,8 +212,9 @@ ERRORS = [
         "consume orders -o @yesterday",
         2,
         (
-            "kcli: -o: '@yesterday' is not a valid range; a valid time is epoch seconds or milliseconds, "
-            "2024-01-31, 2024-01-31T10:00[:00[.000]] with Z or +02:00 (none: UTC), or -1h30m"
+            "kcli: -o: '@yesterday' is not a valid range; a valid time is seconds (9 or 10 digits) or "
+            "milliseconds (12 or 13 digits) since 1970, 2024-01-31, 2024-01-31T10:00[:00[.000]] with Z or +02:00 "
+            "(none: UTC), or -1h30m"
         ),
     ),
     (
@@ -399,8 +407,9 @@ ERRORS = [
         "offsets reset billing --to-datetime yesterday --topic orders",
         2,
         (
-            "kcli: --to-datetime: 'yesterday' is not a valid time; use epoch seconds or milliseconds, 2024-01-31, "
-            "2024-01-31T10:00[:00[.000]] with Z or +02:00 (none: UTC), or -1h30m"
+            "kcli: --to-datetime: 'yesterday' is not a valid time; use seconds (9 or 10 digits) or "
+            "milliseconds (12 or 13 digits) since 1970, 2024-01-31, 2024-01-31T10:00[:00[.000]] with Z or +02:00 "
+            "(none: UTC), or -1h30m"
         ),
     ),
     (

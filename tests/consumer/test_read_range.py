@@ -104,6 +104,14 @@ def test_a_time_after_the_last_record_reads_nothing_and_has_a_note() -> None:
     assert resolved.missing is None
 
 
+def test_a_time_before_the_first_record_of_a_log_with_deleted_records_has_a_note() -> None:
+    found = LogOffsets(100, 200, {5_000: 100, 6_000: 101})
+    note = "the records before offset 100 were deleted; the first one is at or after 1970-01-01T00:00:05.000Z"
+    assert resolve_range(ReadRange(Time(5_000)), found).notes == (note,)
+    assert resolve_range(ReadRange(Time(6_000)), found).notes == ()
+    assert resolve_range(ReadRange(Time(5_000)), LogOffsets(0, 200, {5_000: 0})).notes == ()
+
+
 def test_a_time_range_that_ends_after_the_last_record_has_no_note() -> None:
     resolved = resolve_range(ReadRange(EARLIEST, Time(9_000)), LOG)
     assert resolved.end == 200
@@ -122,7 +130,7 @@ def test_bounds_compare_by_kind_and_number_and_print_in_the_form_of_options() ->
     assert Offset(5) != FromStart(5)
     assert len({Offset(5), Offset(5), Time(5)}) == 2
     shown = [str(bound) for bound in (EARLIEST, LATEST, Offset(7), FromStart(7), FromEnd(7), Time(7))]
-    assert shown == ["start", "end", "7", "+7", "-7", "@7"]
+    assert shown == ["start", "end", "7", "+7", "-7", "@1970-01-01T00:00:00.007Z"]
     assert str(ReadRange(Offset(1), LATEST)) == "1:end"
     assert repr(FromEnd(7)) == "FromEnd(7)"
 

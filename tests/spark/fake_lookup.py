@@ -31,15 +31,18 @@ def logs(*ends: tuple[int, int]) -> dict[TopicPartition, LogEnds]:
     return {TopicPartition("orders", number): LogEnds(*both) for number, both in enumerate(ends)}
 
 
+FIRST_MS = 1_700_000_000_000
+
+
 class FakeLookup:
-    """Answers of a `Lookup`, for logs in which the record at offset n has the timestamp 1000 * n ms."""
+    """Answers of a `Lookup`, for logs in which the record at offset n has the timestamp FIRST_MS + 1000 * n."""
 
     def __init__(self, *ends: tuple[int, int]) -> None:
         self.there = logs(*ends)
         self.hidden: dict[TopicPartition, int] = {}  # high watermarks after the last stable offset
         self.committed: dict[str, dict[TopicPartition, int]] = {}
         self.ids: dict[str, UUID | None] = {"orders": UUID(int=1)}
-        self.wall_ms = 100_000
+        self.wall_ms = FIRST_MS + 100_000
         self.asked = 0
 
     def now_ms(self) -> int:
@@ -63,7 +66,7 @@ class FakeLookup:
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         found = {}
         for tp, ms in times.items():
-            offset = max(self.there[tp].start, -(-ms // 1000))
+            offset = max(self.there[tp].start, -((FIRST_MS - ms) // 1000))
             found[tp] = offset if offset < self.there[tp].end else -1
         return found
 

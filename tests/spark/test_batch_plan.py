@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 import pytest
@@ -14,7 +15,7 @@ from kcli.spark.loss import DataLoss
 from kcli.spark.options import SourceOptions
 from kcli.spark.task_ranges import TaskRange, group_ranges, split_ranges
 from kcli.structs import TopicPartition
-from tests.spark.fake_lookup import FakeLookup, options, orders
+from tests.spark.fake_lookup import FIRST_MS, FakeLookup, options, orders
 
 
 def plan(given: SourceOptions, lookup: FakeLookup) -> Plan:
@@ -27,6 +28,11 @@ def read(given: SourceOptions, lookup: FakeLookup) -> list[tuple[int, int, int]]
 
 
 # --- starts and ends
+
+
+def times(*after_ms: int) -> str:
+    """Return times of the partitions of orders, ms after FIRST_MS."""
+    return json.dumps({"orders": {str(number): FIRST_MS + ms for number, ms in enumerate(after_ms)}})
 
 
 def test_a_whole_topic_is_read_from_log_start_to_log_end() -> None:
@@ -44,37 +50,37 @@ def test_json_offsets_with_sentinels() -> None:
 @pytest.mark.parametrize("kind", ["Offsets", "OffsetsByTimestamp"])
 def test_json_names_exactly_the_partitions_that_are_read(side: str, kind: str) -> None:
     # As in sail#2267: a missing partition would be skipped silently, an extra one read without a request.
-    name, lookup = f"{side}{kind}", FakeLookup((0, 9), (0, 9))
+    name, lookup, at = f"{side}{kind}", FakeLookup((0, 9), (0, 9)), FIRST_MS
     with pytest.raises(ConfigError, match=f"{name} must name every partition that is read.*; orders-1 missing"):
-        plan(options(**{name: '{"orders":{"0":1}}'}), lookup)
+        plan(options(**{name: f'{{"orders":{{"0":{at}}}}}'}), lookup)
     with pytest.raises(
         ConfigError, match=f"{name} must name only partitions that are read; orders-2, other-0 not read"
     ):
-        plan(options(**{name: '{"orders":{"0":1,"1":1,"2":1},"other":{"0":1}}'}), lookup)
+        plan(options(**{name: f'{{"orders":{{"0":{at},"1":{at},"2":{at}}},"other":{{"0":{at}}}}}'}), lookup)
 
 
 def test_a_time_starts_at_the_first_record_at_or_after_it() -> None:
-    # In these logs the record at offset n has the time 1000 * n.
-    given = options(startingTimestamp=7500, endingTimestamp=12000)
+    # In these logs the record at offset n has the time FIRST_MS + 1000 * n.
+    given = options(startingTimestamp=FIRST_MS + 7_500, endingTimestamp=FIRST_MS + 12_000)
     assert read(given, FakeLookup((0, 20), (9, 20), (0, 10))) == [(0, 8, 12), (1, 9, 12), (2, 8, 10)]
     by_partition = options(
-        startingOffsetsByTimestamp='{"orders":{"0":3000,"1":4000}}',
-        endingOffsetsByTimestamp='{"orders":{"0":5000,"1":99000}}',
+        startingOffsetsByTimestamp=times(3000, 4000),
+        endingOffsetsByTimestamp=times(5000, 99_000),
     )
     assert read(by_partition, FakeLookup((0, 20), (0, 20))) == [(0, 3, 5), (1, 4, 20)]
 
 
 def test_a_start_after_all_records_is_an_error_or_the_log_end() -> None:
     lookup = FakeLookup((0, 20), (0, 5))
-    with pytest.raises(ConfigError, match="orders-1: no record at or after the start time"):
-        plan(options(startingTimestamp=7000), lookup)
-    latest = options(startingTimestamp=7000, startingOffsetsByTimestampStrategy="latest")
+    with pytest.raises(ConfigError, match=r"orders-1: no record at or after 2023-11-14T22:13:27\.000Z"):
+        plan(options(startingTimestamp=FIRST_MS + 7_000), lookup)
+    latest = options(startingTimestamp=FIRST_MS + 7_000, startingOffsetsByTimestampStrategy="latest")
     assert read(latest, lookup) == [(0, 7, 20)]
 
 
 def test_a_relative_time_counts_from_planning_and_permits_idle_partitions() -> None:
     lookup = FakeLookup((0, 20), (0, 5))
-    lookup.wall_ms = 18_000
+    lookup.wall_ms = FIRST_MS + 18_000
     assert read(options(startingOffsets="-10s"), lookup) == [(0, 8, 20)]
     assert read(options(startingOffsets="-10s", endingOffsets="-5s"), lookup) == [(0, 8, 13)]
     with pytest.raises(ConfigError, match="orders-1"):
@@ -87,11 +93,11 @@ def test_records_after_the_planned_end_are_not_read() -> None:
             return orders(25)
 
     # Otherwise the start would be after the planned end.
-    assert plan(options(startingTimestamp=1), Growing((0, 20))).starts == orders(20)
+    assert plan(options(startingTimestamp=FIRST_MS + 1), Growing((0, 20))).starts == orders(20)
 
 
 def test_an_end_before_the_start_is_an_error() -> None:
-    given = options(startingOffsets='{"orders":{"0":15}}', endingTimestamp=3000)
+    given = options(startingOffsets='{"orders":{"0":15}}', endingTimestamp=FIRST_MS + 3_000)
     with pytest.raises(ConfigError, match="orders-0: the end offset 3 is before the start offset 15"):
         plan(given, FakeLookup((0, 20)))
 
@@ -113,7 +119,7 @@ def test_a_start_at_committed_offsets() -> None:
 def test_a_group_after_the_end_reads_nothing() -> None:
     lookup = FakeLookup((0, 20))
     lookup.committed["g"] = orders(15)
-    assert read(options(startingOffsets="group:g", endingTimestamp=10_000), lookup) == []
+    assert read(options(startingOffsets="group:g", endingTimestamp=FIRST_MS + 10_000), lookup) == []
 
 
 def test_a_missing_topic_or_partition_is_not_found() -> None:

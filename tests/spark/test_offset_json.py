@@ -93,7 +93,7 @@ def test_arbitrary_text_is_a_config_error(text: str) -> None:
 
 def test_times_are_not_negative_and_partitions_are_lists() -> None:
     assert read_times('{"t":{"0":1700000000000}}', "x") == {TopicPartition("t", 0): 1_700_000_000_000}
-    with pytest.raises(ConfigError, match="-1 for t-0 is not valid"):
+    with pytest.raises(ConfigError, match="t-0: '-1' is not a valid time"):
         read_times('{"t":{"0":-1}}', "startingOffsetsByTimestamp")
     assert read_partitions('{"t":[1,0],"s":[2]}', "assign") == {
         TopicPartition("t", 0),

@@ -60,9 +60,9 @@ GOOD = {
     "pushdown": "true",
     "rowLimitPerPartition": "10",
     "startingTimestamp": "1700000000000",
-    "startingOffsetsByTimestamp": '{"orders":{"0":1}}',
+    "startingOffsetsByTimestamp": '{"orders":{"0":1700000000000}}',
     "endingTimestamp": "1700000000000",
-    "endingOffsetsByTimestamp": '{"orders":{"0":1}}',
+    "endingOffsetsByTimestamp": '{"orders":{"0":"2023-11-14T22:13:20Z"}}',
 }
 WAYS = {"assign": '{"orders":[0,1]}', "subscribe": "orders", "subscribePattern": "ord.*", "path": "orders"}
 
@@ -145,12 +145,28 @@ def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, reason: 
         ({"startingOffsets": "group:"}, "has no group name"),
         ({"startingOffsets": "-1"}, "a relative time like -1h"),
         ({"startingOffsets": f"-{'9' * 400}h"}, "a relative time like -1h"),
-        ({"startingTimestamp": f"-{'9' * 400}h"}, "use a whole number from 0 to"),
+        ({"startingTimestamp": f"-{'9' * 400}h"}, "is not a valid time; use seconds"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
         ({"endingOffsets": '{"orders":{"0":-2}}'}, "cannot be -2 (earliest), as for orders-0"),
         ({"endingOffsets": "group:g"}, "only startingOffsets can"),
-        ({"startingTimestamp": "yesterday"}, "startingTimestamp: the value is not valid; use a whole number"),
-        ({"startingTimestamp": "2", "endingTimestamp": "1"}, "startingTimestamp 2 is after endingTimestamp 1"),
+        ({"startingTimestamp": "yesterday"}, "startingTimestamp: 'yesterday' is not a valid time; use seconds"),
+        ({"startingTimestamp": "ssl.key.password=hunter2"}, "startingTimestamp: the value is not valid; use seconds"),
+        (
+            {"startingTimestamp": "20261128"},
+            "startingTimestamp: '20261128' is not a valid time; write the date as 2026-11-28",
+        ),
+        (
+            {"endingTimestamp": "1700000000000000"},
+            "endingTimestamp: '1700000000000000' is not a valid time; seconds since",
+        ),
+        (
+            {"startingOffsetsByTimestamp": '{"orders":{"0":20261128120000}}'},
+            "orders-0: '20261128120000' is not a valid time; write the date as 2026-11-28T12:00:00",
+        ),
+        (
+            {"startingTimestamp": "1700000001", "endingTimestamp": "1700000000000"},
+            "startingTimestamp 2023-11-14T22:13:21.000Z is after endingTimestamp 2023-11-14T22:13:20.000Z",
+        ),
         ({"startingOffsets": "-1h", "endingOffsets": "-2h"}, "the end is before the start"),
         (
             {"startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"0":4}}'},
@@ -162,10 +178,10 @@ def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, reason: 
         ),
         (
             {
-                "startingOffsetsByTimestamp": '{"orders":{"0":5}}',
-                "endingOffsetsByTimestamp": '{"orders":{"0":4}}',
+                "startingOffsetsByTimestamp": '{"orders":{"0":1700000000001}}',
+                "endingOffsetsByTimestamp": '{"orders":{"0":1700000000}}',
             },
-            "the end offset 4 is before the start offset 5",
+            "the end time 2023-11-14T22:13:20.000Z is before the start time 2023-11-14T22:13:20.001Z",
         ),
         ({"startingOffsetsByTimestampStrategy": "earliest"}, "use error or latest"),
         ({"startingGroupStrategy": "none"}, "use error, earliest or latest"),
@@ -225,17 +241,20 @@ def test_precedence_of_start_and_end_options() -> None:
     by_offsets = {**BASE, "startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"0":9}}'}
     by_times = {
         **by_offsets,
-        "startingOffsetsByTimestamp": '{"orders":{"0":6}}',
-        "endingOffsetsByTimestamp": '{"orders":{"0":8}}',
+        "startingOffsetsByTimestamp": '{"orders":{"0":1700000000006}}',
+        "endingOffsetsByTimestamp": '{"orders":{"0":1700000000008}}',
     }
-    by_moment = {**by_times, "startingTimestamp": "7", "endingTimestamp": "7"}
+    by_moment = {**by_times, "startingTimestamp": "1700000007", "endingTimestamp": "2023-11-14T22:13:27Z"}
     tp = TopicPartition("orders", 0)
     assert parse_options(by_offsets)[4:6] == ((Offsets({tp: 5}), "error", "error"), (Offsets({tp: 9}),))
     assert (parse_options(by_times).starting.at, parse_options(by_times).ending.at) == (
-        Moments({tp: 6}),
-        Moments({tp: 8}),
+        Moments({tp: 1_700_000_000_006}),
+        Moments({tp: 1_700_000_000_008}),
     )
-    assert (parse_options(by_moment).starting.at, parse_options(by_moment).ending.at) == (Moment(7), Moment(7))
+    assert (parse_options(by_moment).starting.at, parse_options(by_moment).ending.at) == (
+        Moment(1_700_000_007_000),
+        Moment(1_700_000_007_000),
+    )
 
 
 def test_starts_at_groups_and_relative_times() -> None:

@@ -15,7 +15,7 @@ from kcli.errors import ConfigError, NotFound
 from kcli.spark.loss import DataLoss
 from kcli.spark.stream_plan import StreamPlanner, limit_pro_rata
 from kcli.structs import TopicPartition
-from tests.spark.fake_lookup import FakeLookup, logs, options, orders
+from tests.spark.fake_lookup import FIRST_MS, FakeLookup, logs, options, orders
 
 Offsets = dict[TopicPartition, int]
 FAR_MS = 10_000.0  # after the cache of log ends has expired
@@ -70,7 +70,7 @@ class Query:
 @pytest.mark.parametrize("starting", ["latest", "earliest", "-1h"])
 def test_the_first_batch_is_empty_and_fixes_the_start(starting: str) -> None:
     lookup = FakeLookup((0, 10), (0, 10))
-    lookup.wall_ms = 3_604_000  # an hour after offset 4
+    lookup.wall_ms = FIRST_MS + 3_604_000  # an hour after offset 4
     query = Query(lookup, startingOffsets=starting)
     begin = {"latest": 10, "earliest": 0, "-1h": 4}[starting]
     assert query.trigger()
@@ -83,7 +83,7 @@ def test_records_before_a_restart_of_the_first_batch_are_read(starting: str) -> 
     # Records arrive, or are deleted by retention, between the first batch and the restart. Without the empty batch 40
     # of 140 rows were lost.
     lookup = FakeLookup((0, 10), (0, 10))
-    lookup.wall_ms = 3_604_000
+    lookup.wall_ms = FIRST_MS + 3_604_000
     query = Query(lookup, startingOffsets=starting)
     query.plan_next()  # batch 0 is in the offset log, then the query fails
     pinned = query.offset_log[0]

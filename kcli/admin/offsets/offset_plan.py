@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from kcli.errors import KcliError
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kcli.text import format_time
+from kcli.text import format_time_lookup
 
 Kind = Literal["reset", "apply", "undo", "copy", "delete"]
 Action = Literal["move", "keep", "delete", "skip", "refuse"]
@@ -235,9 +235,11 @@ def _aim(group: str, fact: PartitionFacts, target: Target, if_no_record: IfNoRec
 
 
 def _aim_at_time(fact: PartitionFacts, end: int, target: ToTime, if_no_record: IfNoRecord) -> _Aim:
-    if fact.at_time is not None and fact.at_time.offset >= 0:
-        return _Aim(_moved(fact.committed, fact.at_time.offset), f"first record at or after {format_time(target.ms)}")
-    return _without_record(fact, end, f"no record at or after {format_time(target.ms)}", if_no_record)
+    offset = -1 if fact.at_time is None else fact.at_time.offset
+    why = format_time_lookup(target.ms, offset, fact.start or 0)
+    if offset >= 0:
+        return _Aim(_moved(fact.committed, offset), why)
+    return _without_record(fact, end, why, if_no_record)
 
 
 def _aim_from_offsets(group: str, fact: PartitionFacts, target: FromOffsets, if_no_record: IfNoRecord) -> _Aim:

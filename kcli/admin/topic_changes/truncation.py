@@ -15,6 +15,7 @@ from kcli.client.requests import Results, fan_out_changes, half_deadline
 from kcli.client.routing import Coordinators, locate_leaders
 from kcli.errors import BrokerError, KcliError, Refused, WakeupError
 from kcli.structs import TopicPartition, numbers_by_topic
+from kcli.text import format_time, format_time_lookup
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -40,7 +41,8 @@ class PlannedTruncation(NamedTuple):
     """A partition with its bounds and its new first offset; or the `error` that prevents it.
 
     `unread` has the groups that have not read all of the deleted records, with the number of offsets that they lose;
-    None: not known. Nothing is deleted if `before` is not above `start`.
+    None: not known. Nothing is deleted if `before` is not above `start`. `why` says where a time is in the log; "" for
+    other cuts.
     """
 
     tp: TopicPartition
@@ -49,6 +51,7 @@ class PlannedTruncation(NamedTuple):
     before: int | None = None
     unread: Mapping[str, int] | None = None
     error: KcliError | None = None
+    why: str = ""
 
     @property
     def records(self) -> int | None:
@@ -79,13 +82,21 @@ class GroupPositions(NamedTuple):
 
 
 def plan_truncation(
-    client: ConsumerNetworkClient, topics: Mapping[str, list[int] | None], cut: Cut, deadline_ms: float
+    client: ConsumerNetworkClient,
+    topics: Mapping[str, list[int] | None],
+    cut: Cut,
+    deadline_ms: float,
+    *,
+    allow_future: bool = False,
 ) -> TruncationPlan:
     """Plan to delete the records before `cut` in these partitions (None: all of a topic). Changes nothing.
 
-    A topic or partition that does not exist is raised. Rows with errors: a partition without a leader, an offset after
-    the log end, an internal topic, and a topic without the cleanup policy `delete`, all of which brokers refuse.
+    Refused for a time after now without `allow_future`. A topic or partition that does not exist is raised. Rows with
+    errors: a partition without a leader, an offset after the log end, an internal topic, and a topic without the
+    cleanup policy `delete`, all of which brokers refuse.
     """
+    if cut.kind == "time" and not allow_future:
+        check_not_after(cut.n, client.clock.wall_ms())
     partitions = find_partitions(client, topics, half_deadline(client, deadline_ms))
     described = describe_topics(client, topics, half_deadline(client, deadline_ms)).values
     refused = _refusals(client, [t.name for t in described.values() if t.internal], topics, deadline_ms)
@@ -105,6 +116,15 @@ def plan_truncation(
         else:
             rows.append(plan_row(tp, known, cut, at_time.values.get(tp), groups))
     return TruncationPlan(tuple(rows), {name: topic.topic_id for name, topic in described.items()}, groups.errors)
+
+
+def check_not_after(ms: int, now_ms: int) -> None:
+    """Raise Refused for a time after now. A wrong unit or a misread date is such a time, and would delete all."""
+    if ms > now_ms:
+        raise Refused(
+            f"{format_time(ms)} is after now, {format_time(now_ms)}: all records before that time would be deleted; "
+            "use --before end to delete all present records, or --allow-future if some have a time after now"
+        )
 
 
 def _refusals(
@@ -132,7 +152,8 @@ def plan_row(
     """Return the row of one partition; `at_time`: the offset of the time of `cut`, -1: no such record. Pure."""
     start, end = bounds
     before = _first_kept(cut, bounds, at_time)
-    row = PlannedTruncation(tp, start, end, before)
+    why = "" if cut.kind != "time" else format_time_lookup(cut.n, -1 if at_time is None else at_time, start)
+    row = PlannedTruncation(tp, start, end, before, why=why + "; log end" if before == end and why else why)
     if before > end:
         return row._replace(error=Refused(f"{tp} ends at offset {end}, before {before}; give an offset up to {end}"))
     unread = {

@@ -12,10 +12,10 @@ from kcli.cli import exit_status
 from kcli.cli.consume.read_loop import Count
 from kcli.cli.output.table import plain_table
 from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason
-from kcli.consumer.read_range import ReadRange, Time
+from kcli.consumer.read_range import ReadRange
 from kcli.consumer.subscription import PositionReset
 from kcli.structs import TopicPartition, numbers_by_topic
-from kcli.text import format_partitions, format_timestamp
+from kcli.text import format_partitions
 
 Ranges = Mapping[TopicPartition, ReadRange]
 Counts = Mapping[TopicPartition, Count]
@@ -40,20 +40,8 @@ def coverage_table(coverage: ReadCoverage, ranges: Ranges, counts: Counts) -> st
         printed = counts.get(one.tp, Count()).records
         state = "complete" if one.complete else "incomplete"
         tp, stopped = one.tp, _stopped(one, coverage.stop)
-        rows.append([tp.topic, tp.partition, _range_text(ranges[tp]), covered, printed, state, stopped])
+        rows.append([tp.topic, tp.partition, str(ranges[tp]), covered, printed, state, stopped])
     return plain_table(COVERAGE_HEADINGS, rows)
-
-
-def _range_text(asked: ReadRange) -> str:
-    """Return the range in the form of `-o`, with absolute times."""
-    texts = [_bound_text(bound) for bound in asked]
-    return texts[0] if asked.end is None else ":".join(texts)
-
-
-def _bound_text(bound: object) -> str:
-    if bound is None:
-        return ""
-    return f"@{format_timestamp(bound.n)}" if isinstance(bound, Time) else str(bound)
 
 
 def _stopped(one: PartitionCoverage, stop: StopReason) -> str:
@@ -67,7 +55,7 @@ def coverage_items(coverage: ReadCoverage, ranges: Ranges, counts: Counts) -> li
         {
             "topic": one.tp.topic,
             "partition": one.tp.partition,
-            "asked": _range_text(ranges[one.tp]),
+            "asked": str(ranges[one.tp]),
             "start": one.start,
             "end": one.asked_end,
             "position": one.position,

@@ -12,6 +12,7 @@ from kcli.cli.parser import Argument, Option
 from kcli.cli.serde_options import MessageOption, SchemaFileOption
 from kcli.errors import ConfigError
 from kcli.settings import invalid_value
+from kcli.text import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,13 +81,11 @@ def run(
         Option("--header", "-H", metavar="NAME=VALUE", help="Header of all records; repeatable; NAME alone: null."),
     ] = None,
     timestamp: Annotated[
-        int | None,
+        str | None,
         Option(
             "--timestamp",
-            metavar="MS",
-            min=0,
-            max=2**63 - 1,
-            help="Timestamp of all records, ms since 1970. [now]",
+            metavar="TIME",
+            help="Timestamp of all records: ms or seconds since 1970, 2024-01-31T10:00Z, -1h. [now]",
         ),
     ] = None,
     empty_as_null: Annotated[bool, Option("--empty-as-null", "-Z", help="Send empty keys and values as null.")] = False,
@@ -150,7 +149,9 @@ def run(
         encoding = make_encoding(chosen, topic, lambda: common.registry(schema_registry))
     config = _config(common, compression, acks, transactional_id)
     tally = WriteTally(acks_0=config.acks == 0)
-    parse = _parser(input, delimiter, key_delimiter, key, header or [], timestamp, empty_as_null, tally, encoding)
+    with naming("--timestamp"):
+        timestamp_ms = None if timestamp is None else parse_time(timestamp.removeprefix("@"), env.clock.wall_ms())
+    parse = _parser(input, delimiter, key_delimiter, key, header or [], timestamp_ms, empty_as_null, tally, encoding)
     with naming("-D"):
         between = unescape("\\n" if delimiter is None else delimiter)
     started_ms = env.clock.now_ms()
@@ -280,7 +281,7 @@ def _parser(
     key_delimiter: str | None,
     key: str | None,
     header: list[str],
-    timestamp: int | None,
+    timestamp_ms: int | None,
     empty_as_null: bool,
     tally: WriteTally,
     encoding: Encoding | None,
@@ -292,7 +293,7 @@ def _parser(
     if kind == "jsonl":
         if delimiter is not None or key_delimiter is not None or key is not None or empty_as_null:
             raise ConfigError("--input jsonl cannot be combined with -D, -K, -k or -Z")
-        return jsonl_parser(headers, timestamp, tally, encoding)
+        return jsonl_parser(headers, timestamp_ms, tally, encoding)
     if kind != "raw":
         raise invalid_value("--input", kind, "raw or jsonl")
     if key is not None and key_delimiter is not None:
@@ -307,7 +308,7 @@ def _parser(
         headers,
         empty_as_null,
     )
-    return raw_parser(shape, timestamp, tally, encoding)
+    return raw_parser(shape, timestamp_ms, tally, encoding)
 
 
 def _header(text: str) -> tuple[str, bytes | None]:

@@ -106,11 +106,10 @@ def _write(job: Job, kind: str, source: KafkaSource, findings: Findings, page: s
 
 def span_of(source: KafkaSource) -> str:
     """Return the range and the filter of a source as text: from a position until another one."""
-    from kcli.text import format_time
 
     def position(options: Mapping[str, str], name: str, default: str) -> str:
         if f"{name}Timestamp" in options:
-            return format_time(int(options[f"{name}Timestamp"]))
+            return options[f"{name}Timestamp"]
         offsets = options.get(f"{name}Offsets", default)
         return "given offsets" if offsets.startswith("{") else offsets
 

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kcli.cli.environment import Environment
-from kcli.cli.options import OUTPUTS, Common
+from kcli.cli.options import OUTPUTS, Common, naming
 from kcli.cli.parser import Argument, Option
 from kcli.cli.property_sources import key_values, warn_of_secrets
 from kcli.cli.spark.files import check_file
 from kcli.errors import ConfigError
-from kcli.text import TIME, is_topic_name, parse_time, parse_topics
+from kcli.text import TIME, format_time, is_topic_name, parse_time, parse_topics
 
 if TYPE_CHECKING:
     from kcli.spark.pipelines.source import KafkaSource
@@ -266,7 +266,7 @@ def start_options(text: str | None, now_ms: int) -> dict[str, str]:
     if text.startswith("{"):
         return {"startingOffsets": text}
     ms = _time("--from", text, "earliest, latest, group:GROUP", now_ms)
-    return {"startingTimestamp": str(ms), "startingOffsetsByTimestampStrategy": "latest"}
+    return {"startingTimestamp": format_time(ms), "startingOffsetsByTimestampStrategy": "latest"}
 
 
 def end_options(text: str | None, now_ms: int) -> dict[str, str]:
@@ -280,7 +280,7 @@ def end_options(text: str | None, now_ms: int) -> dict[str, str]:
         raise ConfigError(f"--until: {text!r} is not valid; use latest, a time or JSON")
     if text.startswith("{"):
         return {"endingOffsets": text}
-    return {"endingTimestamp": str(_time("--until", text, "latest", now_ms))}
+    return {"endingTimestamp": format_time(_time("--until", text, "latest", now_ms))}
 
 
 def _time(option: str, text: str, others: str, now_ms: int) -> int:
@@ -289,7 +289,8 @@ def _time(option: str, text: str, others: str, now_ms: int) -> int:
         raise ConfigError(
             f"{option}: {text[:100]!r} is not valid; use {others}, a time (2024-01-31T10:00:00Z, -1h30m) or JSON"
         )
-    return parse_time(bare, now_ms)
+    with naming(option):
+        return parse_time(bare, now_ms)
 
 
 def parse_groups(text: str | None) -> tuple[str, ...] | None:

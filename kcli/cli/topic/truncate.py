@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
 from kcli.cli.mutation import Execute, Mutation, PlanRow
-from kcli.cli.options import Common
+from kcli.cli.options import Common, naming
 from kcli.cli.parser import Argument, Option
 from kcli.errors import ConfigError
 
@@ -31,6 +32,9 @@ def run(
         str | None,
         Option("--before", metavar="SPEC", help="Delete the records before this: end, 100, +100, -100, or @TIME."),
     ] = None,
+    allow_future: Annotated[
+        bool, Option("--allow-future", help="Accept a @TIME after now, before which all present records may be.")
+    ] = False,
     execute: Execute = False,
 ) -> int:
     """Delete the records of topics before an offset or a time. They cannot be restored.
@@ -41,8 +45,9 @@ def run(
 
     SPEC is the first record to keep: `end` keeps none of the present ones, `100` is an offset, `+100` deletes the first
     hundred of each partition, `-100` keeps the last hundred, and `@TIME` keeps the records from the first one at or
-    after that time, such as @-7d or @2024-01-31. Records that are written after the plan are kept. Brokers refuse
-    internal topics and topics whose cleanup.policy lacks delete: such rows have an error, and nothing is deleted
+    after that time, such as @-7d or @2024-01-31. The plan then has the time in UTC, and WHY says where it is in each
+    log. A time after now is refused without --allow-future. Records that are written after the plan are kept. Brokers
+    refuse internal topics and topics whose cleanup.policy lacks delete: such rows have an error, and nothing is deleted
     (status 4).
     """
     from kcli.admin.topic_changes.truncation import apply_truncation, plan_truncation
@@ -53,8 +58,8 @@ def run(
     cut = parse_cut(before, env.clock.wall_ms())
     wanted = parse_topics(topic)
     with closing(common.connect()) as client:
-        plan = plan_truncation(client, wanted, cut, common.deadline_ms())
-        _report_loss(env, plan)
+        plan = plan_truncation(client, wanted, cut, common.deadline_ms(), allow_future=allow_future)
+        _report_loss(env, plan, cut)
 
         def apply(_names: list[str]) -> Mapping[str, KcliError]:
             if not plan.changes:
@@ -62,7 +67,8 @@ def run(
             return {str(tp): error for tp, error in apply_truncation(client, plan, common.deadline_ms()).errors.items()}
 
         rows = [PlanRow(str(row.tp), lambda status, row=row: item(row, status), row.error) for row in plan.rows]  # type: ignore[misc]
-        return TRUNCATION.run(env, common, rows, apply, execute=execute)
+        columns = [*COLUMNS, "why"] if cut.kind == "time" else COLUMNS
+        return TRUNCATION._replace(columns=columns).run(env, common, rows, apply, execute=execute)
 
 
 def parse_cut(text: str, now_ms: int) -> Cut:
@@ -70,14 +76,17 @@ def parse_cut(text: str, now_ms: int) -> Cut:
     from kcli.admin.topic_changes.truncation import Cut
     from kcli.cli.consume.options import parse_offset_spec
     from kcli.consumer.read_range import Earliest, FromEnd, FromStart, Latest, Time
+    from kcli.text import TIME, parse_time
 
+    if re.fullmatch(f"@(?:{TIME})", text):
+        with naming("--before"):
+            return Cut("time", parse_time(text[1:], now_ms))
     shapes = "use end, 100, +100, -100 or @TIME"
     try:
         partition, (bound, end) = parse_offset_spec(text, now_ms)
     except ConfigError as error:
         raise ConfigError(f"--before: '{text[:40]}' is not valid; {shapes}") from error
-    is_one_bound = end is None and (":" not in text or (isinstance(bound, Time) and not text.endswith(":")))
-    if partition is not None or isinstance(bound, Earliest) or not is_one_bound:
+    if partition is not None or isinstance(bound, (Earliest, Time)) or end is not None or ":" in text:
         raise ConfigError(f"--before: '{text}' is not valid; {shapes}")
     if isinstance(bound, Latest):
         return Cut("from-end", 0)
@@ -85,13 +94,13 @@ def parse_cut(text: str, now_ms: int) -> Cut:
         return Cut("from-end", bound.n)
     if isinstance(bound, FromStart):
         return Cut("from-start", bound.n)
-    return Cut("time", bound.n) if isinstance(bound, Time) else Cut("offset", bound.n)
+    return Cut("offset", bound.n)
 
 
-def _report_loss(env: Environment, plan: TruncationPlan) -> None:
+def _report_loss(env: Environment, plan: TruncationPlan, cut: Cut) -> None:
     """Report the number of records to delete, the groups that have not read them, and what is not known of groups."""
     from kcli.denials import not_listed
-    from kcli.text import format_count
+    from kcli.text import format_count, format_time
 
     records = sum(row.records or 0 for row in plan.rows if row.error is None)
     unread: dict[str, int] = {}
@@ -100,7 +109,8 @@ def _report_loss(env: Environment, plan: TruncationPlan) -> None:
             unread[group] = unread.get(group, 0) + count
     named = ", ".join(f"{group} ({count:,})" for group, count in list(unread.items())[:_FEW])
     more = f" and {len(unread) - _FEW} more" if len(unread) > _FEW else ""
-    text = f"{format_count(records, 'record')} of {format_count(len(plan.changes), 'partition')} to delete"
+    text = f"before {format_time(cut.n)}: " if cut.kind == "time" else ""
+    text += f"{format_count(records, 'record')} of {format_count(len(plan.changes), 'partition')} to delete"
     env.report(text + (f"; not read by: {named}{more}" if unread else ""))
     if plan.group_errors:
         others = f" (and {len(plan.group_errors) - 1} more)" if len(plan.group_errors) > 1 else ""
@@ -121,4 +131,5 @@ def item(row: PlannedTruncation, status: str) -> Item:
         "end_offset": row.end,
         "records": row.records,
         "unread_by": None if row.unread is None else dict(row.unread),
+        "why": row.why or None,
     }

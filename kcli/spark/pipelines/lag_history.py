@@ -162,7 +162,7 @@ def _batch_ends(
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(logs):
         topics.setdefault(topic, []).append(partition)
-    start = {"startingTimestamp": str(grid.first_ms), "startingOffsetsByTimestampStrategy": "latest"}
+    start = {"startingTimestamp": format_time(grid.first_ms), "startingOffsetsByTimestampStrategy": "latest"}
     recent = source._replace(topics=topics, start=start, until={}, where=None)
     frame = load(spark, recent, "batches", BATCH_COLUMNS)
     table = _reduced(frame, END_FIELDS, reduce_batches, grid).toArrow().sort_by("end")

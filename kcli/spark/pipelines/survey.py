@@ -12,6 +12,7 @@ from kcli.spark.batch_plan import plan_batch
 from kcli.spark.broker_lookup import Lookup
 from kcli.spark.decoding.plan import plan_decodings
 from kcli.spark.options import parse_options
+from kcli.spark.start_end import with_resolved_times
 from kcli.spark.stream_plan import StreamPlanner
 from kcli.spark.views.registry import VIEWS
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Survey(NamedTuple):
-    """The plan, None for a view without ranges, and the source's options."""
+    """The plan, None for a view without ranges, and the source's options, with the times that they mean."""
 
     plan: Plan | None
     options: Mapping[str, str]
@@ -51,7 +52,8 @@ def survey(
     if known is not None and not known.ranged:
         return Survey(None, source_options)
     with Lookup(options) as lookup:
-        return Survey(_plan_stream(options, lookup, resumed) if stream else plan_batch(options, lookup), source_options)
+        plan = _plan_stream(options, lookup, resumed) if stream else plan_batch(options, lookup)
+        return Survey(plan, with_resolved_times(source_options, lookup.now_ms()))
 
 
 def _plan_stream(options: SourceOptions, lookup: Lookup, resumed: OffsetMap | None) -> Plan:

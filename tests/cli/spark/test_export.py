@@ -21,6 +21,7 @@ from kcli.clock import ManualClock
 from kcli.errors import ConfigError
 from kcli.spark.java import check_java, major_version
 from kcli.spark.pipelines.export import ExportResult
+from kcli.text import format_time
 from tests.cli.fake import FakeEnvironment, Result, run_kcli
 from tests.fake_registry import fake_registry
 from tests.real_kafka import Kafka
@@ -390,14 +391,14 @@ def test_file_formats_are_not_case_sensitive(given: str, meant: tuple[str, str])
 
 
 def test_from_and_until_become_source_options() -> None:
-    hour_ago = str(NOW_MS - 3_600_000)
+    hour_ago = format_time(NOW_MS - 3_600_000)
     by_time = {"startingTimestamp": hour_ago, "startingOffsetsByTimestampStrategy": "latest"}
     assert start_options(None, NOW_MS) == {"startingOffsets": "earliest"}
     assert start_options("-1h", NOW_MS) == start_options("@-1h", NOW_MS) == by_time
     assert start_options("group:billing", NOW_MS) == {"startingOffsets": "group:billing"}
     assert start_options('{"t":{"0":5}}', NOW_MS) == {"startingOffsets": '{"t":{"0":5}}'}
     assert end_options(None, NOW_MS) == {}
-    assert end_options("2023-11-14", NOW_MS) == {"endingTimestamp": "1699920000000"}
+    assert end_options("2023-11-14", NOW_MS) == {"endingTimestamp": "2023-11-14T00:00:00.000Z"}
 
 
 @pytest.mark.parametrize(("text", "major"), [("17.0.15", 17), ("1.8.0_392", 8), ("21", 21), ("11.0.2+9", 11), ("?", 0)])

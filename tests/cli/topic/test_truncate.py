@@ -88,6 +88,59 @@ def test_other_ranges_are_not_valid(broker: EmbeddedBroker, spec: str) -> None:
     assert (result.status, "is not valid; use end, 100, +100, -100 or @TIME" in result.err) == (2, True), result.err
 
 
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("@20261128120000", "--before: '20261128120000' is not a valid time; write the date as 2026-11-28T12:00:00"),
+        ("@20261128", "write the date as 2026-11-28"),
+        ("@1700000000000000", "seconds since 1970 have 9 or 10 digits, milliseconds 12 or 13"),
+        ("@1700000000000000000", "seconds since 1970 have 9 or 10 digits, milliseconds 12 or 13"),
+        ("@2024-02-30", "'2024-02-30' is not on the calendar"),
+    ],
+)
+def test_a_time_of_an_unknown_unit_deletes_nothing(broker: EmbeddedBroker, spec: str, reason: str) -> None:
+    topic = filled(broker, f"unit-{len(reason)}-{len(spec)}")
+    result = truncate(broker, topic, "--before", spec, "--execute")
+    assert (result.status, reason in result.err) == (2, True), result.err
+    assert starts(broker, topic) == [0, 0]
+
+
+@pytest.mark.parametrize("spec", ["@2030-01-01", "@2026112812"])
+def test_a_time_after_now_is_refused_unless_it_is_allowed(broker: EmbeddedBroker, spec: str) -> None:
+    topic = filled(broker, f"future-{spec[1:]}")
+    for more in ([], ["--execute"]):
+        refused = truncate(broker, topic, "--before", spec, *more)
+        assert (refused.status, "is after now, " in refused.err) == (4, True), refused.err
+        assert "use --before end to delete all present records, or --allow-future" in refused.err
+    assert starts(broker, topic) == [0, 0]
+
+    allowed = truncate(broker, topic, "--before", spec, "--allow-future", "--execute")
+    assert (allowed.status, starts(broker, topic)) == (0, [10, 10])
+
+
+def test_the_plan_has_the_time_and_its_place_in_each_log(broker: EmbeddedBroker) -> None:
+    topic = filled(broker, "times")
+
+    def plan(spec: str) -> tuple[list[tuple[object, ...]], str]:
+        result = truncate(broker, topic, "--before", spec)
+        items = json.loads(result.text)["items"]
+        return [(item["status"], item["new_start"], item["why"]) for item in items], result.err.splitlines()[0]
+
+    assert plan("@1700000004.5") == (
+        [("would-be-truncated", 5, "first record at or after 2023-11-14T22:13:24.500Z")] * 2,
+        "before 2023-11-14T22:13:24.500Z: 10 records of 2 partitions to delete; not read by: billing (3)",
+    )
+    assert plan("@2020-01-01") == (
+        [("unchanged", 0, "first record at or after 2020-01-01T00:00:00.000Z; log start")] * 2,
+        "before 2020-01-01T00:00:00.000Z: 0 records of 0 partitions to delete",
+    )
+    assert plan("@2024-01-01") == (
+        [("would-be-truncated", 10, "no record at or after 2024-01-01T00:00:00.000Z; log end")] * 2,
+        "before 2024-01-01T00:00:00.000Z: 20 records of 2 partitions to delete; not read by: billing (8)",
+    )
+    assert plan("5")[0] == [("would-be-truncated", 5, None)] * 2
+
+
 def test_a_range_is_required(broker: EmbeddedBroker) -> None:
     assert truncate(broker, "orders").err == "kcli: give --before, such as --before end or --before @-7d\n"
 

@@ -386,7 +386,9 @@ def test_lines_with_the_same_colour_have_another_dash() -> None:
 def test_a_page_names_brokers_range_and_time_zone() -> None:
     source = KafkaSource({"bootstrap.servers": "kafka:9092"}, {"t": None}, where="partition < 3")
     assert span_of(source) == "from earliest until latest, where partition < 3"
-    timed = source._replace(start={"startingTimestamp": "0"}, until={"endingOffsets": '{"t":{"0":1}}'}, where=None)
+    timed = source._replace(
+        start={"startingTimestamp": "1970-01-01T00:00:00.000Z"}, until={"endingOffsets": '{"t":{"0":1}}'}, where=None
+    )
     assert span_of(timed) == "from 1970-01-01T00:00:00.000Z until given offsets"
     html = as_html("kcli spark skew", "t", 0, (), ["Brokers: kafka:9092", "Records: from <x>"])
     assert '<p class="of">Brokers: kafka:9092</p>' in html
