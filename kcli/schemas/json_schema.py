@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
+from urllib.parse import urljoin
 
 from kcli.schemas.contracts import EncodeError, missing_extra
 from kcli.schemas.simple_formats import plain_serde, read_json
@@ -76,7 +77,11 @@ def _validator(text: str, referred: Mapping[str, str]) -> Callable[[Any], None]:
     except SchemaError as error:
         raise ValueError(f"it is not valid at {error.json_path}: {_short(error.message)}") from None
     _check_patterns([schema, *others.values()])
-    registry = Registry().with_resources((name, DRAFT7.create_resource(other)) for name, other in others.items())
+    base = schema.get("$id", "") if isinstance(schema, dict) else ""
+    resources = {name: DRAFT7.create_resource(other) for name, other in others.items()}
+    # A name of a reference may be relative to the schema's own URI, as $ref is.
+    resources = {urljoin(str(base), name): resource for name, resource in resources.items()} | resources
+    registry = Registry().with_resources(resources.items())
     validator = extend(kind, _PATTERN_KEYWORDS)(schema, registry=registry)
 
     def check(value: Any) -> None:

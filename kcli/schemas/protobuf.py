@@ -92,7 +92,7 @@ class MessageReader:
         for _ in range(count):
             index, body = _varint(payload, body)
             indexes.append(index)
-        return body, self._by_path(tuple(indexes))
+        return body, self._by_path(tuple(indexes) or (0,))
 
     def _by_path(self, indexes: tuple[int, ...]) -> Read:
         read = self._reads.get(indexes)

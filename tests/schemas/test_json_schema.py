@@ -56,6 +56,18 @@ def test_a_value_that_its_schema_does_not_allow_does_not_decode(name: str):
     assert texts(decoded) == [*values[:2], *(f"{name} with schema 1: {reason}" for reason in reasons)]
 
 
+@pytest.mark.parametrize("base", [None, "http://shop.example/order.json", "order.json", "urn:order", 5])
+def test_names_of_references_may_be_relative_to_the_schema(base: Any):
+    schema = ORDER if base is None else {**ORDER, "$id": base}
+    decoder = make_decoder("json-schema", "value", registry=registry_of(schema))
+    values = decoder.decode("t", [FRAME + b'{"id": 1, "to": {"street": "s"}}', FRAME + b'{"id": 1, "to": {}}'])
+    if base == 5:
+        assert "the schema is not valid: it is not valid at $" in str(values[0])
+        return
+    assert values[0] == {"id": 1, "to": {"street": "s"}}
+    assert "'street' is a required property" in str(values[1])
+
+
 def test_the_schema_of_a_file_is_that_of_the_reader(tmp_path: Path):
     path = tmp_path / "s.json"
     path.write_text(json.dumps({**ORDER, "properties": {"id": {"minimum": 5}}}))

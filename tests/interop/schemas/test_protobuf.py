@@ -131,3 +131,40 @@ def test_confluents_deserialiser_reads_an_encoded_value(
     payload = encoder.encode(topic, case.plain)
     read = ProtobufDeserializer(case.message_class)(payload, _context(topic))
     assert read.SerializeToString(deterministic=True) == case.native().SerializeToString(deterministic=True)
+
+
+def test_messages_with_types_that_confluents_serialisers_build_in(
+    apicurio: Registry, confluent: SchemaRegistryClient, registry: SchemaRegistry
+) -> None:
+    """The schema imports google/type and confluent/type, and the registry has no reference for them."""
+    from confluent_kafka.schema_registry.confluent import meta_pb2
+    from confluent_kafka.schema_registry.confluent.type import decimal_pb2
+    from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory
+    from google.type import datetime_pb2, month_pb2
+
+    file = descriptor_pb2.FileDescriptorProto(name="built_in.proto", package="kcli.tests", syntax="proto3")
+    file.dependency.extend(
+        (
+            "google/type/datetime.proto",
+            "google/type/month.proto",
+            "confluent/type/decimal.proto",
+            "confluent/meta.proto",
+        )
+    )
+    message = file.message_type.add(name="Invoice")
+    types = (".google.type.DateTime", ".google.type.Month", ".confluent.type.Decimal")
+    for number, (name, kind) in enumerate(zip(("at", "month", "amount"), types, strict=True), 1):
+        message.field.add(name=name, number=number, label=1, type=14 if name == "month" else 11, type_name=kind)
+    pool = descriptor_pool.DescriptorPool()
+    for module in (descriptor_pb2, duration_pb2, datetime_pb2, month_pb2, decimal_pb2, meta_pb2):
+        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+    pool.Add(file)
+    invoice = message_factory.GetMessageClass(pool.FindMessageTypeByName("kcli.tests.Invoice"))
+    plain = {"at": {"year": 2024, "utc_offset": "3600s"}, "month": "MARCH", "amount": {"value": "BQ==", "scale": 2}}
+    native = json_format.ParseDict(plain, invoice(), descriptor_pool=pool)
+    topic = apicurio.topic()
+    payload = ProtobufSerializer(invoice, confluent)(native, _context(topic))
+    assert confluent.get_latest_version(f"{topic}-value").schema.references == []
+    (value,) = make_decoder("protobuf", "value", registry=registry).decode(topic, [payload])
+    assert json_format.ParseDict(json_ready(value), invoice(), descriptor_pool=pool) == native
+    assert (value["month"], value["at"]["utc_offset"], value["amount"]["value"]) == ("MARCH", "3600s", b"\5")
