@@ -4,6 +4,8 @@
 
 - The patterns of a schema are those of strangers, and so are the texts that they are matched with. Python's `re` could
   occupy the process for ever, so google-re2 matches them, which lacks look-ahead and back references.
+- A schema of a few lines can refer to its parts so often that a check never ends. Therefore the steps of a check are
+  counted; their limit grows with the size of the value.
 - `format` is not checked, as the specification allows.
 """
 
@@ -21,6 +23,8 @@ from kcli.schemas.contracts import EncodeError, missing_extra
 from kcli.schemas.simple_formats import plain_serde, read_json
 
 _MAX_SHOWN = 200
+_LEAST_STEPS = 100_000
+_STEPS_PER_BYTE = 20
 
 
 def validated(text: str, referred: Mapping[str, str]) -> Callable[[Any], bytes]:
@@ -35,7 +39,7 @@ def validated(text: str, referred: Mapping[str, str]) -> Callable[[Any], bytes]:
     def write(value: Any) -> bytes:
         data = write_json.encode("", value)  # first: it bounds the depth of the value
         try:
-            check(value)
+            check(value, len(data))
         except ValueError as error:
             raise EncodeError(str(error)) from None
         return data
@@ -52,14 +56,14 @@ def validating_reader(text: str, referred: Mapping[str, str], start: int) -> Cal
 
     def read(payload: bytes) -> Any:
         value = read_json(payload[start:])
-        check(value)
+        check(value, len(payload))
         return value
 
     return read
 
 
-def _validator(text: str, referred: Mapping[str, str]) -> Callable[[Any], None]:
-    """Return the function that raises ValueError for a value that the schema does not allow."""
+def _validator(text: str, referred: Mapping[str, str]) -> Callable[[Any, int], None]:
+    """Return the function that raises ValueError for a value, of so many bytes, that the schema does not allow."""
     if find_spec("jsonschema") is None:
         raise missing_extra("json-schema", "jsonschema")
     from jsonschema import Draft7Validator
@@ -82,9 +86,12 @@ def _validator(text: str, referred: Mapping[str, str]) -> Callable[[Any], None]:
     # A name of a reference may be relative to the schema's own URI, as $ref is.
     resources = {urljoin(str(base), name): resource for name, resource in resources.items()} | resources
     registry = Registry().with_resources(resources.items())
-    validator = extend(kind, _PATTERN_KEYWORDS)(schema, registry=registry)
+    steps = _Steps()
+    keywords = {name: steps.counted(check) for name, check in {**kind.VALIDATORS, **_KEYWORDS}.items()}
+    validator = extend(kind, keywords)(schema, registry=registry)
 
-    def check(value: Any) -> None:
+    def check(value: Any, size: int) -> None:
+        steps.left = _LEAST_STEPS + _STEPS_PER_BYTE * size
         try:
             error = best_match(validator.iter_errors(value))
         except Unresolvable as missing:
@@ -111,6 +118,41 @@ def _parsed(text: str) -> Any:
 
 def _short(message: str) -> str:
     return message if len(message) <= _MAX_SHOWN else f"{message[:_MAX_SHOWN]}..."
+
+
+class _Steps:
+    """The steps that are left for the check of a value."""
+
+    def __init__(self) -> None:
+        self.left = 0
+
+    def counted(self, keyword: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the check of a keyword that takes a step."""
+
+        def check(validator: Any, wanted: Any, value: Any, schema: Any) -> Any:
+            self.left -= 1
+            if self.left < 0:
+                raise ValueError("the check takes too many steps: the schema refers to its parts too often")
+            return keyword(validator, wanted, value, schema)
+
+        return check
+
+
+def _unique_items(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[Any]:
+    """Check that no two elements are equal. The library compares each pair of objects, which takes quadratic time."""
+    from jsonschema.exceptions import ValidationError
+
+    if wanted and validator.is_type(value, "array") and len(set(map(_hashable, value))) < len(value):
+        yield ValidationError(f"{_short(repr(value))} has non-unique elements")
+
+
+def _hashable(value: Any) -> Any:
+    """Return a value that is equal to that of another if both are equal in JSON, where 1 is 1.0, and true is not 1."""
+    if isinstance(value, dict):
+        return dict, frozenset((name, _hashable(part)) for name, part in value.items())
+    if isinstance(value, list):
+        return list, tuple(map(_hashable, value))
+    return (bool, value) if isinstance(value, bool) else value
 
 
 # Patterns
@@ -195,8 +237,9 @@ def _additional_properties(validator: Any, additional: Any, value: Any, schema: 
         yield ValidationError(f"Additional properties are not allowed ({names} {verb} unexpected)")
 
 
-_PATTERN_KEYWORDS = {
+_KEYWORDS = {
     "pattern": _pattern,
     "patternProperties": _pattern_properties,
     "additionalProperties": _additional_properties,
+    "uniqueItems": _unique_items,
 }

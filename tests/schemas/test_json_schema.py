@@ -98,6 +98,43 @@ def test_a_pattern_of_exponential_time_ends(schema: Any, value: Any, tmp_path: P
     assert isinstance(decoded, DecodeError)
 
 
+def test_a_schema_that_doubles_itself_ends():
+    definitions: dict[str, Any] = {"n0": {"type": "integer"}}
+    for level in range(1, 60):
+        definitions[f"n{level}"] = {"allOf": [{"$ref": f"#/definitions/n{level - 1}"}] * 2}
+    schema = {"$ref": "#/definitions/n59", "definitions": definitions}
+    decoder = make_decoder("json-schema", "value", registry=registry_of(schema))
+    (value,) = decoder.decode("t", [FRAME + b"5"])
+    assert "the check takes too many steps" in str(value)
+    # Many steps for a large value are no fault.
+    wide = make_decoder("json-schema", "value", registry=registry_of({"items": {"type": "integer", "minimum": 0}}))
+    numbers = list(range(60_000))
+    assert wide.decode("t", [FRAME + json.dumps(numbers).encode()]) == [numbers]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1, 2, 2.0],
+        [1, True, "1", None, 0, False],
+        [{"a": [1]}, {"a": [1.0]}],
+        [{"a": 1, "b": 2}, {"b": 2, "a": 1}],
+        [{"a": True}, {"a": 1}],
+        [[], {}],
+        [[0], [False]],
+        [{"a": number} for number in range(20_000)],
+    ],
+)
+def test_unique_items_are_those_of_the_library_and_found_in_linear_time(value: Any):
+    from jsonschema import Draft7Validator
+
+    schema = {"uniqueItems": True}
+    decoder = make_decoder("json-schema", "value", registry=registry_of(schema))
+    (decoded,) = decoder.decode("t", [FRAME + json.dumps(value).encode()])
+    wanted = len(value) > 1000 or Draft7Validator(schema).is_valid(value)
+    assert isinstance(decoded, DecodeError) == (not wanted)
+
+
 @pytest.mark.parametrize(
     ("schema", "good", "bad"),
     [
