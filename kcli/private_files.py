@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from kcli.whole_files import replacing
+
 #: The mode of a new file, as for `os.open`.
 FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
@@ -26,8 +28,6 @@ def make_folder(path: str | os.PathLike[str]) -> None:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file in UTF-8; an existing one becomes private before the text is in it. OSError."""
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE), "w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), FILE_MODE)
-        file.truncate(0)
-        file.write(text)
+    """Write a file in UTF-8, which replaces an existing one. OSError."""
+    with replacing(path, mode=FILE_MODE) as file:
+        file.write(text.encode())

@@ -21,6 +21,7 @@ GROUND = {
     "secret",
     "settings",
     "text",
+    "whole_files",
 }
 MAY_IMPORT = {
     "protocol": set(),

@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from kcli.client.requests import Results
 from kcli.errors import ConfigError, KcliError, NotFound
 from kcli.private_files import make_folder
+from kcli.whole_files import replacing
 
 
 class SnapshotError(KcliError):
@@ -70,19 +71,10 @@ class StateFiles(Generic[S]):
 
     def write(self, snapshot: S) -> None:
         """Write the snapshot, whole or not at all; when this returns, it survives a crash of the machine."""
-        hidden = self.folder / f".{snapshot.id}.tmp"
         try:
             self._make_folder()
-            file = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                with open(file, "w", encoding="ascii") as out:
-                    out.write(self._as_text(snapshot))
-                    out.flush()
-                    os.fsync(out.fileno())
-                os.rename(hidden, self.path(snapshot.id))
-            except BaseException:
-                os.unlink(hidden)
-                raise
+            with replacing(self.path(snapshot.id), mode=0o600, durable=True) as file:
+                file.write(self._as_text(snapshot).encode("ascii"))
             _sync_folder(self.folder)
         except OSError as error:
             reason = error.strerror or error

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 
 from kcli.private_files import FILE_MODE, make_folder
 from kcli.protocol.records.batch import Buffer
+from kcli.whole_files import replacing
 
 TEMPORARY_SUFFIX = ".tmp"
 
@@ -258,18 +259,10 @@ class DiskFiles:
 
 
 def _write_atomically(path: str, data: bytes) -> None:
-    temporary, directory = path + TEMPORARY_SUFFIX, os.path.dirname(path)
+    directory = os.path.dirname(path)
     with _descriptor(directory, os.O_RDONLY) as directory_fd:
-        try:
-            with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, FILE_MODE)) as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.remove(temporary)
-            raise
+        with replacing(path, mode=FILE_MODE, partial=path + TEMPORARY_SUFFIX, durable=True) as file:
+            file.write(data)
         _sync(directory_fd, directory)
 
 

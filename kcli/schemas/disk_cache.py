@@ -18,6 +18,7 @@ from urllib.parse import quote
 from kcli.errors import KcliError
 from kcli.private_files import make_folder
 from kcli.schemas.schema import Schema, body_of, schema_of
+from kcli.whole_files import replacing
 
 _MAX_AGE_S = 7 * 86_400
 _MAX_BYTES = 16 << 20
@@ -66,12 +67,10 @@ class DiskCache:
         path = self._path(key)
         if path is None:
             return
-        temporary = f"{path}.{os.getpid()}"
         try:
             make_folder(os.path.dirname(path))
-            with open(temporary, "w") as file:
-                json.dump(body_of(schema), file)
-            os.replace(temporary, path)
+            with replacing(path) as file:
+                file.write(json.dumps(body_of(schema)).encode())
         except OSError:
             return
 

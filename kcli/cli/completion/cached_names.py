@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from kcli.private_files import make_folder
+from kcli.whole_files import replacing
 
 #: Seconds from one attempt to find the names to the next one.
 FRESH_S = 10.0
@@ -93,15 +94,9 @@ class Cache(NamedTuple):
     def _write(self, key: str, found: float, names: Iterable[str]) -> None:
         if self.folder is None:
             return
-        path = self._path(key)
-        partial = f"{path}.{os.getpid()}.part"
         text = "".join(f"{line}\n" for line in (key, found, *names))
-        with suppress(OSError):
-            with suppress(FileNotFoundError):
-                os.unlink(partial)
-            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(text.encode(errors="surrogateescape"))
-            os.replace(partial, path)
+        with suppress(OSError), replacing(self._path(key), mode=0o600) as file:
+            file.write(text.encode(errors="surrogateescape"))
 
     def _remove_old_files(self) -> None:
         with suppress(OSError):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from kcli.consumer import read_checkpoint
 from kcli.consumer.read_checkpoint import Checkpoint, OutputMark, Selection
 from kcli.errors import ConfigError, KcliError, Refused
+from kcli.whole_files import replacing
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -87,21 +88,18 @@ class CheckpointFile:
 
     def write(self, checkpoint: Checkpoint) -> None:
         """Replace the file. Raise KcliError if that fails; then the old file is unchanged."""
-        partial = f"{self._real_path}.part"
         data = read_checkpoint.format_checkpoint(checkpoint).encode()
+        fd = -1
         try:
-            fd = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.fchmod(fd, stat.S_IMODE(os.fstat(self._fd).st_mode))
-                with open(fd, "wb", closefd=False) as file:
-                    file.write(data)
-                os.fsync(fd)
-                os.replace(partial, self._real_path)
-            except BaseException:
-                os.close(fd)
-                raise
+            # The lock of the old file permits one process only, so the temporary name is always the same one.
+            with replacing(self._real_path, partial=f"{self._real_path}.part", durable=True) as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.fchmod(file.fileno(), stat.S_IMODE(self.status.st_mode))
+                file.write(data)
+                fd = os.dup(file.fileno())  # a lock belongs to all copies of a descriptor
         except OSError as error:
+            if fd >= 0:
+                os.close(fd)
             raise KcliError(f"--checkpoint: {self.path} cannot be written: {error.strerror}") from error
         os.close(self._fd)
         self._fd = fd

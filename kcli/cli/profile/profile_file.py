@@ -17,6 +17,7 @@ from kcli.cli.environment import COLOURS, Environment
 from kcli.errors import ConfigError
 from kcli.settings import format_value, invalid_value
 from kcli.text import closest_name
+from kcli.whole_files import replacing
 
 #: The name that stands for no profile.
 NONE = "none"
@@ -236,17 +237,6 @@ def choose_current(path: str, name: str | None) -> None:
         text = file.read()
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
     changed = with_current(text, path, name)
-    partial = f"{path}.{os.getpid()}.part"
-    try:
-        with open(
-            os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8", newline=""
-        ) as to:
-            to.write(changed)
-            to.flush()
-            os.fchmod(to.fileno(), mode)
-            os.fsync(to.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(partial)
-        raise
+    with replacing(path, mode=0o600, durable=True) as to:
+        to.write(changed.encode())
+        os.fchmod(to.fileno(), mode)

@@ -7,7 +7,7 @@ from typing import Annotated
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.parser import Argument
-from kcli.cli.spark.files import check_file, write_whole
+from kcli.cli.spark.files import check_file, output_file
 
 
 def run(
@@ -25,10 +25,7 @@ def run(
     check_file("FILE", file)
     payload = zip_kcli()
 
-    def write(path: str) -> None:
-        with open(path, "wb") as archive:
-            archive.write(payload)
-
-    write_whole(file, write)
+    with output_file(file) as archive:
+        archive.write(payload)
     env.report(f"{len(payload):,} bytes in {file}")
     return exit_status.DONE

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
 
 from kcli.errors import ConfigError
+from kcli.whole_files import replacing
 
 
 def check_file(option: str, path: str) -> None:
@@ -22,33 +24,25 @@ def check_file(option: str, path: str) -> None:
 
 def write_text(path: str, text: str) -> None:
     """Write UTF-8 text; lone surrogates are escaped. OSError."""
-
-    def write(to: str) -> None:
-        with open(to, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.write(text)
-
-    write_whole(path, write)
+    with output_file(path) as file:
+        file.write(text.encode(errors="backslashreplace"))
 
 
-def write_whole(path: str, write: Callable[[str], object]) -> None:
-    """Call `write` with a temporary path, and rename that to `path`. OSError.
+@contextmanager
+def output_file(path: str) -> Iterator[BinaryIO]:
+    """A file to write, which replaces `path` after the block. OSError.
 
     Devices and pipes are written directly, as are files in a folder without write permission.
     """
     if os.path.exists(path) and (_is_device(path) or not os.access(os.path.dirname(path) or ".", os.W_OK)):
-        write(path)
+        with open(path, "wb") as file:
+            yield file
         return
     path = os.path.realpath(path)
-    partial = f"{path}.part"
-    try:
-        write(partial)
+    with replacing(path) as file:
         with suppress(FileNotFoundError):
-            os.chmod(partial, os.stat(path).st_mode & 0o777)
-        os.replace(partial, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(partial)
-        raise
+            os.fchmod(file.fileno(), os.stat(path).st_mode & 0o777)
+        yield file
 
 
 def _is_device(path: str) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
-from kcli.cli.spark.files import check_file, write_whole
+from kcli.cli.spark.files import check_file, output_file
 from kcli.cli.spark.findings import FailIf
 from kcli.cli.spark.options import Job, Topics
 from kcli.errors import ConfigError, KcliError, NotFound
@@ -204,4 +203,5 @@ def save(path: str, positions: Positions) -> None:
     from kcli.admin.offsets.plan_files import positions_as_csv, positions_as_json
 
     text = positions_as_csv(positions) if path.endswith(".csv") else positions_as_json(positions)
-    write_whole(path, lambda to: Path(to).write_text(text, encoding="utf-8", newline=""))
+    with output_file(path) as file:
+        file.write(text.encode())

@@ -25,12 +25,13 @@ def show_result(job: Job, kind: str, result: Result) -> None:
 
 
 def _save(report: Report, result: Result, form: str, path: str) -> None:
-    from kcli.cli.spark.files import write_text, write_whole
+    from kcli.cli.spark.files import output_file, write_text
 
     if form == "parquet":
         from kcli.spark.pipelines.result import write_parquet
 
-        write_whole(path, lambda to: write_parquet(result.columns, result.rows, to))
+        with output_file(path) as file:
+            write_parquet(result.columns, result.rows, file)
     else:
         write_text(path, _text(report, form))
 

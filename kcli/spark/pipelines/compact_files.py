@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from kcli.errors import KcliError, Refused
+from kcli.whole_files import replacing
 
 WORK = "_compact"
 METADATA = "_spark_metadata"
@@ -135,10 +136,8 @@ def commit(folder: Path, swaps: Sequence[Swap], log: str | None) -> None:
     for swap in swaps:
         _sync(folder / swap.staged)
     journal = {"log": log, "swaps": [swap._asdict() for swap in swaps]}
-    partial = folder / WORK / "journal.part"
-    partial.write_text(json.dumps(journal))
-    _sync(partial)
-    partial.replace(folder / WORK / "journal.json")
+    with replacing(folder / WORK / "journal.json", durable=True) as file:
+        file.write(json.dumps(journal).encode())
     _sync(folder / WORK)
     _apply(folder, swaps, log)
 
@@ -204,11 +203,9 @@ def _replace_in_log(folder: Path, swaps: Sequence[Swap], log: str) -> None:
             lines.append(json.dumps(_entry_of(folder, new, entry), separators=(",", ":")))
     if not done:
         return  # replaced before an interruption
-    partial = folder / WORK / "log.part"
-    partial.write_text("\n".join(lines))
-    _sync(partial)
-    _checksum(folder / log).unlink(missing_ok=True)  # Hadoop reads a file without a checksum, not one with another
-    partial.replace(folder / log)
+    with replacing(folder / log, partial=folder / WORK / "log.part", durable=True) as file:
+        file.write("\n".join(lines).encode())
+        _checksum(folder / log).unlink(missing_ok=True)  # Hadoop reads a file without a checksum, not one with another
     _sync(folder / METADATA)
 
 

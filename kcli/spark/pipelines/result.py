@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta, timezone
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from kcli.text import format_time
 
@@ -45,13 +45,13 @@ def _unique_names(names: Sequence[str]) -> list[str]:
     return unique
 
 
-def write_parquet(columns: Sequence[str], rows: Sequence[dict[str, Any]], path: str) -> None:
+def write_parquet(columns: Sequence[str], rows: Sequence[dict[str, Any]], file: BinaryIO) -> None:
     """Write rows as one Parquet file."""
     import pyarrow
     from pyarrow import parquet
 
     table = pyarrow.table({name: pyarrow.array([row.get(name) for row in rows]) for name in columns})
-    parquet.write_table(table, path)
+    parquet.write_table(table, file)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -79,9 +79,9 @@ def test_the_file_is_synced_before_the_rename_and_the_folder_after_it(
 ) -> None:
     """The commits follow: after a crash a snapshot must exist for every commit that was stored."""
     steps: list[str] = []
-    real_fsync, real_rename = os.fsync, os.rename
+    real_fsync, real_rename = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda f: (steps.append(_kind_of(f)), real_fsync(f)))
-    monkeypatch.setattr(os, "rename", lambda a, b: (steps.append("rename"), real_rename(a, b)))
+    monkeypatch.setattr(os, "replace", lambda a, b: (steps.append("rename"), real_rename(a, b)))
     store = SnapshotStore(tmp_path)
     store.write(SNAPSHOT)
     assert steps == ["file", "rename", "folder"]

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
 from kcli.cli.spark import session
-from kcli.cli.spark.files import check_file, write_text, write_whole
+from kcli.cli.spark.files import check_file, output_file, write_text
 from kcli.cli.spark.page import write_page
 from kcli.cli.spark.results import show_result
 from kcli.errors import ConfigError
@@ -70,12 +70,12 @@ def test_links_modes_and_pipes_are_preserved(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_write_leaves_no_partial_file(tmp_path: Path) -> None:
-    def write(to: str) -> None:
-        Path(to).write_text("half")
+    def write(file: BinaryIO) -> None:
+        file.write(b"half")
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        write_whole(str(tmp_path / "file"), write)
+    with pytest.raises(KeyboardInterrupt), output_file(str(tmp_path / "file")) as file:
+        write(file)
     assert os.listdir(tmp_path) == []
 
 

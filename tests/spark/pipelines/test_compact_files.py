@@ -84,9 +84,10 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, step: int) -> Callable[[], int]:
 
         return act
 
-    for name in ("replace", "unlink", "write_text"):
+    for name in ("replace", "unlink"):
         monkeypatch.setattr(Path, name, counting(getattr(Path, name)))
-    monkeypatch.setattr(os, "fsync", counting(os.fsync))
+    for name in ("open", "replace", "unlink", "fsync"):
+        monkeypatch.setattr(os, name, counting(getattr(os, name)))
     return lambda: steps
 
 
