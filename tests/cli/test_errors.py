@@ -321,7 +321,7 @@ ERRORS = [
         2,
         (
             "kcli: --fail-if: 'foo>1' is not a valid condition: 'foo' is unknown; use one of lag, max-lag, "
-            "members, partitions, unknown, uncommitted, age, time-lag, state, type"
+            "members, partitions, unknown, uncommitted, beyond-end, age, time-lag, state, type"
         ),
     ),
     (
@@ -374,7 +374,7 @@ ERRORS = [
         (
             "kcli: --until: use empty, stable, or a condition such as lag<=0; 'foo' is not a valid "
             "condition: 'foo' is unknown; use one of lag, max-lag, members, partitions, unknown, "
-            "uncommitted, age, time-lag, state, type"
+            "uncommitted, beyond-end, age, time-lag, state, type"
         ),
     ),
     ("group watch billing --interval 0", 2, "kcli: --interval: 0 is not valid; use a number of seconds above 0"),

@@ -62,7 +62,7 @@ def committed_outside_log(facts: Observations) -> Iterator[Finding]:
             f"The committed offset of {worst.tp} is {_committed(worst)}, but its log ends at {worst.end}.",
             "The topic was deleted and created again, it lost records in an unclean leader election, or the offsets "
             "belong to another cluster. A consumer continues where auto.offset.reset says (`none` stops it with an "
-            "error); a lag of 0 is wrong here. Find the cause, then set the offsets with `kcli offsets reset`.",
+            "error); its lag is unknown. Find the cause, then set the offsets with `kcli offsets reset`.",
         )
 
 

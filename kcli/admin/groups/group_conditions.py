@@ -1,7 +1,7 @@
 """Conditions on groups: the values they compare, alarms, and waits. Never joins, never commits.
 
 The grammar is that of `kcli.conditions`. The names are those of `KINDS`: the columns of `kcli group lag`, `age` for
-time-lag, and `uncommitted`.
+time-lag, `uncommitted` and `beyond-end`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.group import is_absent
-from kcli.admin.groups.lag import PartitionLag, total_lag
+from kcli.admin.groups.lag import LagTotals, PartitionLag, total_lag
 from kcli.conditions import Amount, Condition, Facts, Kind, parse_condition
 from kcli.errors import ConfigError, KcliError, WakeupError
+from kcli.text import format_count
 
 if TYPE_CHECKING:
     from kcli.admin.groups.group import Group
@@ -26,6 +27,7 @@ KINDS = {
     "partitions": Kind.COUNT,
     "unknown": Kind.COUNT,
     "uncommitted": Kind.COUNT,
+    "beyond-end": Kind.COUNT,
     "age": Kind.DURATION,
     "time-lag": Kind.DURATION,
     "state": Kind.STATE,
@@ -66,7 +68,7 @@ def group_facts(group: Group) -> dict[str, Amount | str | None]:
 
 
 def survey_facts(survey: GroupSurvey, *, strict: bool = False) -> Facts:
-    """Return all values. A failed partition leaves lower bounds.
+    """Return all values. A failed partition, and one committed after the log end, leave lower bounds.
 
     `strict` is for waits: lag is a lower bound also where a partition with records has no committed offset, and where
     the group has no partitions yet, because a group that has not begun has not caught up.
@@ -75,17 +77,19 @@ def survey_facts(survey: GroupSurvey, *, strict: bool = False) -> Facts:
     totals = total_lag(rows)
     complete = not totals.errors and survey.error is None
     begun = not strict or bool(rows and not uncommitted(rows))
+    measured = complete and begun and not totals.beyond_end
     age_missing = any(row.lag and row.time_lag_ms is None for row in rows)
-    age = Amount(totals.max_time_lag_ms or 0, complete and begun and not age_missing)
+    age = Amount(totals.max_time_lag_ms or 0, measured and not age_missing)
     return {
         **group_facts(survey.group),
-        "lag": Amount(totals.lag, complete and begun),
-        "max-lag": Amount(totals.max_lag, complete and begun),
+        "lag": Amount(totals.lag, measured),
+        "max-lag": Amount(totals.max_lag, measured),
         "age": age,
         "time-lag": age,
         "partitions": Amount(totals.partitions, survey.error is None),
         "unknown": Amount(totals.unknown, survey.error is None),
         "uncommitted": Amount(uncommitted(rows), complete),
+        "beyond-end": Amount(totals.beyond_end, complete),
     }
 
 
@@ -112,8 +116,14 @@ def judge_groups(surveys: Iterable[GroupSurvey], condition: Condition) -> Verdic
         verdict = condition.judge(facts)
         if verdict is not False:
             target = verdicts.holds if verdict else verdicts.unknown
-            target[survey.group.group] = condition.describe(facts)
+            target[survey.group.group] = condition.describe(facts) + _of_beyond_end(total_lag(survey.partitions))
     return verdicts
+
+
+def _of_beyond_end(totals: LagTotals) -> str:
+    """Return the reason why a lag has no upper bound; "" without one."""
+    count = totals.beyond_end
+    return f"; the committed offset of {format_count(count, 'partition')} is after the log end" if count else ""
 
 
 class WaitStep(NamedTuple):
@@ -220,8 +230,11 @@ def _observe(
         if group in surveys.errors:
             return _Observation(wait.observe_error(surveys.errors[group]))
         survey = surveys.values[group]
+        totals = total_lag(survey.partitions)
         step = wait.observe(survey_facts(survey, strict=True))
-        return _Observation(step, survey.group.state, len(survey.group.members), total_lag(survey.partitions).lag)
+        if not step.done:
+            step = WaitStep(False, step.values + _of_beyond_end(totals))
+        return _Observation(step, survey.group.state, len(survey.group.members), totals.known_lag)
     except WakeupError:
         raise
     except KcliError as error:

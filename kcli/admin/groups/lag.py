@@ -22,11 +22,11 @@ class PartitionLag(NamedTuple):
     """Lag of a group in a partition that the group has committed, or that a member owns, or both.
 
     `committed` is None without a committed offset; in a share group it is the start offset. `lag` is the number of
-    offsets from `committed` to `end`, at least 0, None if one of them is unknown; in a share group the broker counts
-    it, without the records acknowledged after `committed`. `time_lag_ms` is the age of the record at the committed
-    offset, 0 without lag, None if unknown or not requested; `time_lag_note` is the reason why it is not exact, or
-    unknown. `members` own the partition: at most one, except in a share group. `error`: the reason for a missing
-    number.
+    offsets from `committed` to `end`, at least 0, None if one of them is unknown, or if it `is_beyond_end`; in a share
+    group the broker counts it, without the records acknowledged after `committed`. `time_lag_ms` is the age of the
+    record at the committed offset, 0 without lag, None if unknown or not requested; `time_lag_note` is the reason why
+    it is not exact, or unknown. `members` own the partition: at most one, except in a share group. `error`: the reason
+    for a missing number.
     """
 
     group: str
@@ -45,11 +45,17 @@ class PartitionLag(NamedTuple):
         """The owner of the partition; in a share group the first one."""
         return self.members[0] if self.members else None
 
+    @property
+    def is_beyond_end(self) -> bool:
+        """True if the committed offset is after the log end: the log was truncated, or the topic was created again."""
+        return self.time_lag_note == BEYOND_END
+
 
 class LagTotals(NamedTuple):
     """Sums over partitions. Partitions with unknown lag are in no sum.
 
-    `unknown` counts them, `errors` those that failed. `max_time_lag_ms` is None if no partition has a time lag.
+    `unknown` counts them, `errors` those that failed, `beyond_end` those committed after the log end. `max_time_lag_ms`
+    is None if no partition has a time lag.
     """
 
     partitions: int
@@ -58,6 +64,12 @@ class LagTotals(NamedTuple):
     max_time_lag_ms: int | None
     unknown: int
     errors: int
+    beyond_end: int = 0
+
+    @property
+    def known_lag(self) -> int | None:
+        """The sum of the known lags; None if there are partitions and no lag is known."""
+        return self.lag if self.unknown < self.partitions or not self.partitions else None
 
 
 _row = partial(tuple.__new__, PartitionLag)  # as `PartitionLag._make`, which takes three times as long
@@ -70,13 +82,16 @@ def calculate_lag(
     ends: Mapping[TopicPartition, int | KcliError],
     lags: Mapping[TopicPartition, int | None] | None = None,
     *,
+    high_watermarks: Mapping[TopicPartition, int | KcliError] | None = None,
     timed: bool = False,
 ) -> list[PartitionLag]:
     """Return a row for each partition that is committed or owned, sorted. `lags` are those of a share group's broker.
 
-    End offsets must have been read after the committed offsets. A committed offset beyond the end (a truncated log, a
-    recreated topic) gives lag 0; one below the start includes the deleted records, as in Apache's tool.
-    `timed`: where there is no lag, the time lag is 0. All is done by columns: there may be a hundred thousand rows.
+    End offsets must have been read after the committed offsets. With a committed offset beyond the end (a truncated
+    log, a recreated topic) the lag is unknown; one below the start includes the deleted records, as in Apache's tool.
+    If `ends` are last stable offsets, `high_watermarks` are the log ends of partitions with a commit after them: the
+    lag of such a commit within the log is 0. `timed`: where there is no lag, the time lag is 0. All is done by columns:
+    there may be a hundred thousand rows.
     """
     owners = _owners(group)
     tps = sorted(committed.keys() | owners.keys() if owners else committed)
@@ -84,16 +99,25 @@ def calculate_lag(
     start = _without_errors(map(starts.get, tps), errors)
     end = _without_errors(map(ends.get, tps), errors)
     offsets = _without_errors(map(committed.get, tps), errors)
+    notes: list[str | None] = [None] * len(tps)
     if lags is None:
         lag = [
-            None if it is None or behind is None else behind - it.offset if behind > it.offset else 0
+            None if it is None or behind is None else behind - it.offset
             for it, behind in zip(offsets, end, strict=True)
         ]
+        for number in [number for number, it in enumerate(lag) if it is not None and it < 0]:
+            committed_at, log_end = offsets[number], (high_watermarks or {}).get(tps[number])
+            if committed_at is not None and isinstance(log_end, int) and committed_at.offset <= log_end:
+                lag[number] = 0
+            elif isinstance(log_end, KcliError):
+                lag[number], errors[number] = None, log_end
+            else:
+                lag[number], notes[number] = None, BEYOND_END
     else:
         lag = list(map(lags.get, tps))
     times = [0 if it == 0 else None for it in lag] if timed else repeat(None)
     members = [owners.get(tp, ()) for tp in tps] if owners else repeat(())
-    names, notes = repeat(group.group), repeat(None)
+    names = repeat(group.group)
     return list(map(_row, zip(names, tps, offsets, start, end, lag, times, notes, members, errors)))  # noqa: B905 - repeats
 
 
@@ -121,7 +145,9 @@ def total_lag(partitions: Iterable[PartitionLag]) -> LagTotals:
     lags = [lag for lag in map(attrgetter("lag"), rows) if lag is not None]
     ages = [age for age in map(attrgetter("time_lag_ms"), rows) if age is not None]
     errors = len(rows) - list(map(attrgetter("error"), rows)).count(None)
-    return LagTotals(len(rows), sum(lags), max(lags, default=0), max(ages, default=None), len(rows) - len(lags), errors)
+    unknown = len(rows) - len(lags)
+    beyond_end = list(map(attrgetter("time_lag_note"), rows)).count(BEYOND_END) if unknown else 0
+    return LagTotals(len(rows), sum(lags), max(lags, default=0), max(ages, default=None), unknown, errors, beyond_end)
 
 
 def total_lag_by_topic(partitions: Iterable[PartitionLag]) -> dict[str, LagTotals]:
@@ -144,6 +170,7 @@ DELETED = "deleted"  # the committed offset is below the log start; the time is 
 PARTLY_DONE = "partly done"  # a share group has acknowledged some records after its start offset, perhaps this one
 NOTHING_THERE = "nothing there"  # there is lag but no record: compacted, or control records only
 NO_TIMESTAMP = "no timestamp"  # a record format without timestamps
+BEYOND_END = "beyond end"  # the committed offset is after the log end, so lag and time lag are unknown
 FUTURE = "from the future"  # the time is ahead of the local clock; the time lag is 0
 
 

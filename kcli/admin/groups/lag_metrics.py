@@ -4,7 +4,8 @@ A dashboard made for one of the two exporters works unchanged for the metrics th
 metric that an exporter does not have gets a name that begins with `kcli_`.
 
 A number that is unknown has no sample, because an old or invented number would hide the failure.
-`kcli_group_unknown_partitions` counts the partitions without a lag, and `kcli_group_up` is 0 for a group that failed.
+`kcli_group_unknown_partitions` counts the partitions without a lag, `kcli_group_beyond_end_partitions` those of them
+that are committed after the log end, and `kcli_group_up` is 0 for a group that failed.
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ NAMES: dict[str, MetricNames] = {
     "failed_brokers": MetricNames("kcli_failed_brokers", None, "Brokers that did not return their groups."),
     "group_up": MetricNames("kcli_group_up", None, "1 if the group could be surveyed, else 0."),
     "unknown": MetricNames("kcli_group_unknown_partitions", None, "Partitions of the group whose lag is unknown."),
+    "beyond_end": MetricNames(
+        "kcli_group_beyond_end_partitions",
+        None,
+        "Partitions of the group with a committed offset after the log end; their lag is unknown.",
+    ),
     "members": MetricNames("kcli_group_members", "kminion_kafka_consumer_group_members", "Members of the group."),
     "state": MetricNames(
         "kcli_group_info", "kminion_kafka_consumer_group_info", "1 if the group is stable, else 0; its state."
@@ -102,7 +108,7 @@ class LagMetrics:
         protocol = ("protocol", "protocol_type", "coordinator_id", "state")
         self._labels: dict[str, tuple[str, ...]] = {
             **dict.fromkeys(("up", "survey_time", "failed_brokers"), on_cluster),
-            **dict.fromkeys(("group_up", "unknown", "members", "sum_lag"), of_group),
+            **dict.fromkeys(("group_up", "unknown", "beyond_end", "members", "sum_lag"), of_group),
             **dict.fromkeys(("max_lag", "max_time_lag"), (*of_group, *simple)),
             **dict.fromkeys(("offset", "lag", "time_lag"), of_partition),
             **dict.fromkeys(("end", "start"), (*on_cluster, topic, partition)),
@@ -139,6 +145,7 @@ class LagMetrics:
         self._add("state", (name, *state), float(group.state == "Stable"))
         self._add("members", (name,), len(group.members))
         self._add("unknown", (name,), totals.unknown)
+        self._add("beyond_end", (name,), totals.beyond_end)
         if totals.unknown < totals.partitions or survey.error is None:
             simple = () if self._is_kminion else (str(not group.protocol_type).lower(),)
             self._add("sum_lag", (name,), totals.lag)

@@ -30,8 +30,9 @@ class GroupsSample(NamedTuple):
 class TopicRow(NamedTuple):
     """Lag and rates of a group in a topic; without a `topic`, a group without partitions, or one with an `error`.
 
-    Rates are in records per second, None before the second sample. `drain_ms` is the time until the lag is 0 at these
-    rates, None if the lag does not shrink or is unknown. `lags` is the lag in each sample so far, None where unknown.
+    Rates are in records per second, None before the second sample. `lag` is None without a known one, and if an offset
+    is committed after the log end. `drain_ms` is the time until the lag is 0 at these rates, None if the lag does not
+    shrink or is unknown. `lags` is the lag in each sample so far, None where unknown.
     """
 
     group: str
@@ -79,7 +80,7 @@ class RateHistory:
     def _row(self, survey: GroupSurvey, group: TopicRow, topic: str, partitions: list[PartitionLag]) -> TopicRow:
         key = group.group, topic
         lags = [partition.lag for partition in partitions if partition.lag is not None]
-        lag = sum(lags) if lags else None
+        lag = sum(lags) if lags and not any(partition.is_beyond_end for partition in partitions) else None
         history = self._lags.setdefault(key, deque(maxlen=self._history))
         history.append(lag)
         offsets = self._offsets.setdefault(key, deque())

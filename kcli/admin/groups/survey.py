@@ -95,8 +95,9 @@ def _survey_once(
     wanted = {tp for group in groups.values() for member in group.members for tp in member.owned}
     until_ms = half_deadline(client, deadline_ms) if time_lag else deadline_ms
     bounds = log_bounds(client, wanted | committed, until_ms, isolation_level=isolation_level)
+    ends = _high_watermarks(client, offsets.values.values(), bounds, until_ms) if isolation_level else {}
     rows = {
-        name: _calculate(group, offsets.values.get(name, {}), bounds, time_lag=time_lag)
+        name: _calculate(group, offsets.values.get(name, {}), bounds, ends, time_lag=time_lag)
         for name, group in groups.items()
     }
     if time_lag:
@@ -108,8 +109,28 @@ def _survey_once(
     return Results(surveys, described.errors)
 
 
+def _high_watermarks(
+    client: ConsumerNetworkClient,
+    offsets: Iterable[Mapping[TopicPartition, GroupOffset]],
+    bounds: LogBounds,
+    deadline_ms: float,
+) -> dict[TopicPartition, int | KcliError]:
+    """Return the log ends where an offset is committed after the last stable offset, as under read_uncommitted."""
+    committed = [
+        (tp, at.offset) for of_group in offsets for tp, at in of_group.items() if not isinstance(at, KcliError)
+    ]
+    last_stable = bounds.ends
+    after = {tp for tp, offset in committed if isinstance(end := last_stable.get(tp), int) and offset > end}
+    return log_bounds(client, after, deadline_ms).ends if after else {}
+
+
 def _calculate(
-    group: Group, offsets: Mapping[TopicPartition, GroupOffset], bounds: LogBounds, *, time_lag: bool
+    group: Group,
+    offsets: Mapping[TopicPartition, GroupOffset],
+    bounds: LogBounds,
+    high_watermarks: Mapping[TopicPartition, int | KcliError],
+    *,
+    time_lag: bool,
 ) -> list[PartitionLag]:
     committed = cast("Mapping[TopicPartition, OffsetAndMetadata | KcliError]", offsets)
     lags: dict[TopicPartition, int | None] | None = None
@@ -117,7 +138,9 @@ def _calculate(
         starts = {tp: it for tp, it in offsets.items() if isinstance(it, ShareOffset)}
         lags = {tp: it.lag for tp, it in starts.items()}
         committed = {**committed, **{tp: OffsetAndMetadata(it.offset, it.leader_epoch) for tp, it in starts.items()}}
-    return calculate_lag(group, committed, bounds.starts, bounds.ends, lags, timed=time_lag)
+    return calculate_lag(
+        group, committed, bounds.starts, bounds.ends, lags, high_watermarks=high_watermarks, timed=time_lag
+    )
 
 
 def _existing_partitions(group: Group, client: ConsumerNetworkClient) -> Group:

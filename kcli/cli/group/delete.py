@@ -75,7 +75,7 @@ def item(planned: PlannedGroup, status: str) -> Item:
         group, rows = planned.survey.group, planned.survey.partitions
         committed = [(row.tp, row.committed) for row in rows if row.committed is not None]
         result.update(type=group.type, state=group.state, members=len(group.members), partitions=len(committed))
-        result["lag"] = total_lag(rows).lag if rows else None
+        result["lag"] = total_lag(rows).known_lag if rows else None
         result["offsets"] = [
             {"topic": tp.topic, "partition": tp.partition, "offset": at.offset} for tp, at in committed
         ]

@@ -52,9 +52,9 @@ def run(
 
     LAG is END minus COMMITTED; committed offsets are read before end offsets. TIME-LAG is the age of the next unread
     record, with a ~ where it is not exact; the totals are on standard error, and the reason, with -v also if it is only
-    that the producer's clock set the time. COMMITTED is - for an
-    owned partition without a committed offset, MEMBER is - for a partition that no member owns. The command does not
-    disturb the group.
+    that the producer's clock set the time. COMMITTED is - for an owned partition without a committed offset, LAG is -
+    also if the committed offset is after the log end, MEMBER is - for a partition that no member owns. The command does
+    not disturb the group.
 
     A terminal shows the columns that fit into a line, and stderr names the others; --wide shows all of them. A pipe
     always gets all columns, but columns may be added: let scripts use the headings, or csv or json.
@@ -264,5 +264,7 @@ def _explanations() -> dict[str, str]:
         lag.PARTLY_DONE: "some records after the start offset are acknowledged, perhaps this one",
         lag.NOTHING_THERE: "there is no record at or after this offset",
         lag.NO_TIMESTAMP: "the record has no timestamp",
+        lag.BEYOND_END: "the committed offset is after the log end, so the lag is unknown: the log was truncated, or "
+        "the topic was created again",
         lag.FUTURE: "the time is ahead of the local clock: the producer's clock or this one is wrong",
     }

@@ -116,7 +116,7 @@ def _group_item(seen: Observations) -> Item:
     from kcli.admin.groups.lag import total_lag
     from kcli.cli.group.rows import group_item
 
-    return {**group_item(seen.group), "lag": total_lag(seen.partitions).lag, "elapsed_ms": round(seen.elapsed_ms)}
+    return {**group_item(seen.group), "lag": total_lag(seen.partitions).known_lag, "elapsed_ms": round(seen.elapsed_ms)}
 
 
 def _print_pages(

@@ -71,11 +71,12 @@ def run(
 
     LAG is the sum over the partitions, MAX-LAG the largest lag of one partition, TIME-LAG the age of the oldest unread
     record (with a ~ where it is not exact). UNKNOWN counts the partitions that are in no sum: they have no committed
-    offset, or they failed, which is an error as well.
+    offset, or one after the log end, which a note names, or they failed, which is an error as well.
 
     A condition compares the columns (lag, max-lag, time-lag or age, partitions, unknown, members, state, type; in any
-    case, with - or _), and uncommitted (the number of partitions with records and without a committed offset), with
-    > >= < <= = !=, and, or, not, parentheses. If the result is unknown for a group, the status is 1.
+    case, with - or _), uncommitted (the number of partitions with records and without a committed offset), and
+    beyond-end (of those committed after the log end), with > >= < <= = !=, and, or, not, parentheses. If the result is
+    unknown for a group, the status is 1.
 
     --output openmetrics prints metrics for Prometheus, with the names that `kcli group metrics` lists. For the textfile
     collector of node_exporter, write them to another file and rename it, because the collector may read at any moment.
@@ -105,6 +106,7 @@ def run(
             add_survey(metrics, env.clock.wall_ms(), selected, surveys)
             env.stdout.write(openmetrics_text(metrics))
             report_failures(env, selected, surveys)
+            _report_beyond_end(env, surveys.values.values())
             status = status_of_survey(selected, surveys)
         else:
             status = _show(env, output or common.output, selected, surveys, by_topic=by_topic, wide=wide)
@@ -156,7 +158,21 @@ def _show(
     optional = () if wide else OPTIONAL
     report = Report("group.lag", columns, items, lag_rows(items, by_topic=by_topic), optional=optional)
     print_report(env, report, output)
+    _report_beyond_end(env, surveys.values.values())
     return status_of_survey(selected, surveys)
+
+
+def _report_beyond_end(env: Environment, surveys: Iterable[GroupSurvey]) -> None:
+    """Report the groups whose lag is unknown because offsets are committed after the log end."""
+    from kcli.admin.groups.lag import total_lag
+    from kcli.text import format_count
+
+    for survey in surveys:
+        if count := total_lag(survey.partitions).beyond_end:
+            env.report(
+                f"kcli: note: {survey.group.group}: the committed offset of {format_count(count, 'partition')} is "
+                "after the log end, so the lag is unknown: the log was truncated, or the topic was created again"
+            )
 
 
 def _columns(*, by_topic: bool, for_programs: bool) -> list[str]:

@@ -52,8 +52,8 @@ def run(
     password, the command ends with status 4.
 
     Metrics: kcli_up, kcli_survey_timestamp_seconds, kcli_failed_brokers; for each group kcli_group_up, kcli_group_info,
-    kcli_group_members, kcli_group_unknown_partitions. The others have kafka-lag-exporter's names and labels, and with
-    --metric-names kminion these:
+    kcli_group_members, kcli_group_unknown_partitions, kcli_group_beyond_end_partitions. The others have
+    kafka-lag-exporter's names and labels, and with --metric-names kminion these:
 
     \b
     kafka-lag-exporter                        kminion

@@ -287,13 +287,14 @@ def format_node(item: Item | None) -> str | None:
 
 def totals_item(totals: LagTotals) -> Item:
     """Return the sums over partitions; `lag` is the sum of the known ones, None if none is known."""
-    known = totals.unknown < totals.partitions or not totals.partitions
+    known = totals.known_lag is not None
     return {
         "partition_count": totals.partitions,
-        "lag": totals.lag if known else None,
+        "lag": totals.known_lag,
         "max_lag": totals.max_lag if known else None,
         "max_time_lag_ms": totals.max_time_lag_ms,
         "unknown": totals.unknown,
+        "beyond_end": totals.beyond_end,
     }
 
 

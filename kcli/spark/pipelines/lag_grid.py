@@ -123,11 +123,11 @@ def _partition_rows(
 
 
 def _lags(offsets: Ints, ends: Ints | None) -> tuple[Ints, Ints]:
-    """Return lags and ends, NOTHING where unknown. An offset after the end has lag 0, as in other commands."""
+    """Return lags and ends, NOTHING where unknown. The lag of an offset after the end is unknown."""
     import numpy as np
 
     log_ends = np.full_like(offsets, NOTHING) if ends is None else ends
-    return np.where((offsets >= 0) & (log_ends >= 0), np.maximum(log_ends - offsets, 0), NOTHING), log_ends
+    return np.where((offsets >= 0) & (log_ends >= offsets), log_ends - offsets, NOTHING), log_ends
 
 
 def _known(number: Any) -> int | None:

@@ -9,7 +9,7 @@ from kcli.admin.explain.findings import Finding
 from kcli.admin.explain.observations import ClusterFacts, Observations
 from kcli.admin.explain.rules import explain
 from kcli.admin.groups.group import CLASSIC, CONSUMER, Group, GroupMember
-from kcli.admin.groups.lag import PartitionLag
+from kcli.admin.groups.lag import BEYOND_END, PartitionLag
 from kcli.admin.groups.survey import GroupSurvey
 from kcli.client.metadata import PartitionInfo, TopicInfo
 from kcli.structs import Node, OffsetAndMetadata, TopicPartition
@@ -46,7 +46,7 @@ def group_survey(
     """
     partitions = []
     for name, (committed, start, end) in sorted(rows.items()):
-        lag = None if committed is None or end is None else max(0, end - committed)
+        lag = None if committed is None or end is None else end - committed if committed <= end else None
         owners = tuple(m for m in group.members if tp(name) in m.owned)
         row = PartitionLag(
             group.group,
@@ -56,7 +56,7 @@ def group_survey(
             end,
             lag,
             None,
-            None,
+            BEYOND_END if lag is None and committed is not None and end is not None else None,
             owners,
         )
         partitions.append(row._replace(**{field: by[name] for field, by in row_fields.items() if name in by}))

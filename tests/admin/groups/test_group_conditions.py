@@ -31,6 +31,7 @@ def test_values_of_a_group() -> None:
         "time-lag": Amount(90_000),
         "unknown": Amount(0),
         "uncommitted": Amount(0),
+        "beyond-end": Amount(0),
     }
 
 

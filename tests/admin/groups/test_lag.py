@@ -48,9 +48,21 @@ def test_rows_are_the_committed_and_the_owned_partitions_in_order() -> None:
     assert [row.member for row in rows] == [None, member, member]
 
 
-def test_lag_is_zero_if_the_committed_offset_is_beyond_the_log_end() -> None:
-    (row,) = calculate_lag(group(), {A0: at(12)}, {A0: 0}, {A0: 10})
-    assert row.lag == 0
+def test_lag_is_unknown_if_the_committed_offset_is_beyond_the_log_end() -> None:
+    rows = calculate_lag(group(), {A0: at(12), A1: at(4)}, {A0: 0, A1: 0}, {A0: 10, A1: 10}, timed=True)
+    assert [(row.lag, row.time_lag_ms, row.is_beyond_end) for row in rows] == [(None, None, True), (6, None, False)]
+    assert total_lag(rows) == LagTotals(2, 6, 6, None, unknown=1, errors=0, beyond_end=1)
+
+
+def test_lag_is_zero_if_the_committed_offset_is_between_the_last_stable_offset_and_the_log_end() -> None:
+    committed, starts, last_stable = {A0: at(12), A1: at(12), B0: at(12)}, {A0: 0, A1: 0, B0: 0}, {A0: 5, A1: 5, B0: 5}
+    lost = KcliError("lost")
+    rows = calculate_lag(group(), committed, starts, last_stable, high_watermarks={A0: 12, A1: 11, B0: lost})
+    assert [(row.lag, row.is_beyond_end, row.error) for row in rows] == [
+        (0, False, None),
+        (None, True, None),
+        (None, False, lost),
+    ]
 
 
 def test_lag_counts_from_a_committed_offset_below_the_log_start() -> None:

@@ -111,6 +111,7 @@ def test_json_totals_include_omitted_partitions() -> None:
         "max_lag": 10,
         "max_time_lag_ms": 187_000,
         "unknown": 2,
+        "beyond_end": 0,
     }
     assert [(t["topic"], t["partition_count"], t["lag"]) for t in item["topics"]] == [
         ("bills", 1, 0),

@@ -74,6 +74,13 @@ def test_a_new_partition_has_no_rate_yet() -> None:
     assert (row.lag, row.consumed, row.produced) == (4000, 0, 0)
 
 
+def test_a_commit_after_the_log_end_makes_lag_and_drain_unknown() -> None:
+    watch = RateHistory()
+    watch.add(looked({"orders-0": (0, 0, 100), "orders-1": (10, 0, 10)}, 0))
+    (row,) = watch.add(looked({"orders-0": (50, 0, 100), "orders-1": (10, 0, 5)}, 1000))
+    assert (row.lag, row.drain_ms, row_cells(row)[5]) == (None, None, "-")
+
+
 def test_a_missing_group_and_one_without_topics_are_rows() -> None:
     empty = group_survey(group(state="Empty"), {}, 0)
     rows = RateHistory().add(GroupsSample({"empty": empty}, {"billing": GONE}))

@@ -93,7 +93,7 @@ def _plain(group: str, partition: int, commits: list[Any], batches: list[Any]) -
         end = max(proof, next((base for base, at in batches if at > now), 50))
         offset = held.get(group)
         if offset is not None:
-            yield group, partition, now, max(0, end - offset)
+            yield group, partition, now, end - offset if offset <= end else None
 
 
 def _pieces(rows: list[Any], chance: random.Random) -> list[list[Any]]:
