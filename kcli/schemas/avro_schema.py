@@ -84,7 +84,8 @@ class SchemaTree:
         kind = schema.get("type")
         if kind in _NAMED:
             name, namespace = full_name(schema, namespace)
-            if self.types.setdefault(name, (schema, namespace))[0] != schema:
+            first, _ = self.types.setdefault(name, (schema, namespace))
+            if first != schema and _shape(first, self.types[name][1]) != _shape(schema, namespace):
                 raise ValueError(f"there are two different types {name!r}")
         for part, inner in parts_of(schema, namespace):
             self._collect(part, inner, depth + 1)
@@ -209,6 +210,36 @@ def parts_of(schema: Mapping[str, Any], namespace: str) -> list[tuple[Any, str]]
     if isinstance(kind, (str, list, dict)):
         return [] if isinstance(kind, str) and kind in PRIMITIVES else [(kind, namespace)]
     raise ValueError("a type has no valid member 'type'")
+
+
+def _shape(schema: Mapping[str, Any], namespace: str) -> Any:
+    """Return what the bytes of a named type depend on: not its documentation, nor the writing of names."""
+    kind = schema["type"]
+    parts = [_part_shape(part, inner) for part, inner in parts_of(schema, namespace)]
+    if kind in ("record", "error"):
+        return kind, [(field.get("name"), part) for field, part in zip(schema["fields"], parts, strict=True)]
+    return kind, schema.get("symbols"), schema.get("size"), _logical_shape(schema)
+
+
+def _part_shape(schema: Any, namespace: str) -> Any:
+    if isinstance(schema, str):
+        is_full = schema in PRIMITIVES or "." in schema or not namespace
+        return schema.removeprefix(".") if is_full else f"{namespace}.{schema}"
+    if not isinstance(schema, dict):
+        return [_part_shape(branch, namespace) for branch in schema] if isinstance(schema, list) else schema
+    kind = schema.get("type")
+    if kind in _NAMED:
+        return full_name(schema, namespace)[0]
+    parts = [_part_shape(part, inner) for part, inner in parts_of(schema, namespace)]
+    if kind in ("array", "map"):
+        return kind, parts[0]
+    logical = _logical_shape(schema)
+    part = parts[0] if parts else kind
+    return (part, logical) if any(logical) else part
+
+
+def _logical_shape(schema: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(schema.get(name) for name in ("logicalType", "precision", "scale"))
 
 
 class Expansion:
