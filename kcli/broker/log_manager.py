@@ -137,9 +137,9 @@ class LogManager:
         clean = self.dir.was_left_clean
         now_wall_ms = self._clock.wall_ms()
         try:
-            points = read_offsets(self._files, self.dir.join(RECOVERY_POINTS))
+            points = read_offsets(self._files, self.dir.join(RECOVERY_POINTS), self.reports.append)
             starts = read_offsets(self._files, self.dir.join(LOG_START_OFFSETS))
-            watermarks = read_offsets(self._files, self.dir.join(HIGH_WATERMARKS))
+            watermarks = read_offsets(self._files, self.dir.join(HIGH_WATERMARKS), self.reports.append)
             configs: dict[str, LogConfig] = {}
             for tp, directory in self.dir.partitions().items():
                 topic_id = read_topic_id(self._files, directory)
@@ -149,7 +149,12 @@ class LogManager:
                     watermarks.get(tp, 0),
                 )  # fmt: skip
             self.missing = {tp: point for tp, point in points.items() if point and tp not in self.logs}
-            if self.missing or any(log.log_end_offset < points.get(tp, 0) for tp, log in self.logs.items()):
+            is_unknown = not points and any(log.log_end_offset for log in self.logs.values())
+            if (
+                self.missing
+                or is_unknown
+                or any(log.log_end_offset < points.get(tp, 0) for tp, log in self.logs.items())
+            ):
                 self.clean_epoch = -1  # so that the controller does not count on the lost records (KIP-966)
             self._pending_removals = [(0.0, path) for path in self.dir.deleted()]
             self.dir.mark_in_use()

@@ -88,7 +88,7 @@ def test_clean_shutdown_flushes_everything_and_writes_the_marker(
     assert produce(log, clock, 1, producer_id=9, producer_epoch=0, base_sequence=3) == 3
 
 
-@pytest.mark.parametrize(("damage", "epoch"), [("none", 7), ("tail", -1), ("directory", -1)])
+@pytest.mark.parametrize(("damage", "epoch"), [("none", 7), ("tail", -1), ("directory", -1), ("recovery points", -1)])
 def test_a_broker_whose_flushed_records_are_gone_was_not_left_clean(
     start: Start, tmp_path: Path, clock: ManualClock, damage: str, epoch: int
 ) -> None:
@@ -99,6 +99,8 @@ def test_a_broker_whose_flushed_records_are_gone_was_not_left_clean(
         os.truncate(tmp_path / str(TP) / f"{0:020d}.log", 100)
     elif damage == "directory":
         shutil.rmtree(tmp_path / str(TP))
+    elif damage == "recovery points":
+        (tmp_path / "recovery-point-offset-checkpoint").write_bytes(b"garbage")
     assert start().clean_epoch == epoch
 
 
@@ -164,12 +166,35 @@ def test_missing_checkpoint_loses_no_data(start: Start, tmp_path: Path, clock: M
     assert start().logs[TP].log_end_offset == 3
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("garbage", [b"garbage", b"\xff\0" * 50, b"0\n1\norders 0 " + b"9" * 5000 + b"\n"])
 @pytest.mark.parametrize(
     "name",
-    ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "cleaner-offset-checkpoint",
-     "orders-0/leader-epoch-checkpoint", "orders-0/partition.metadata"],
+    ["recovery-point-offset-checkpoint", "replication-offset-checkpoint", "cleaner-offset-checkpoint",
+     "orders-0/leader-epoch-checkpoint"],
 )  # fmt: skip
-def test_damaged_checkpoint_stops_the_start_with_its_path(
+def test_damaged_checkpoint_is_rebuilt_and_reported(
+    start: Start, tmp_path: Path, clock: ManualClock, name: str, garbage: bytes, is_clean: bool
+) -> None:
+    """Apache Kafka 4.3.1 takes the data directory offline. The logs have what these files say."""
+    manager = start()
+    log = manager.create(TP, ID, PLAIN)
+    produce(log, clock, 3)
+    epochs = log.epochs.entries
+    manager.close(clean=is_clean)
+    path = tmp_path / name
+    path.write_bytes(garbage)
+    manager = start()
+    log = manager.logs[TP]
+    assert (log.log_end_offset, log.epochs.entries) == (3, epochs)
+    assert sum(f"{path} is damaged" in report and "rebuilt" in report for report in manager.reports) == 1
+    manager.close()
+    if not name.startswith("cleaner"):  # it is written after the next cleaning
+        assert not any("damaged" in report for report in start().reports)
+
+
+@pytest.mark.parametrize("name", ["log-start-offset-checkpoint", "orders-0/partition.metadata"])
+def test_damaged_file_that_the_logs_cannot_replace_stops_the_start(
     start: Start, tmp_path: Path, clock: ManualClock, name: str
 ) -> None:
     manager = start()
@@ -368,10 +393,10 @@ class FailingFiles(DiskFiles):
     broken = False
     code = errno.EIO
 
-    def write_atomically(self, path: str, data: bytes, *, private: bool = False) -> None:
+    def write_atomically(self, path: str, data: bytes) -> None:
         if self.broken:
             raise OSError(self.code, os.strerror(self.code), path)
-        super().write_atomically(path, data, private=private)
+        super().write_atomically(path, data)
 
 
 def test_disk_error_takes_the_directory_offline_without_the_marker(

@@ -52,8 +52,8 @@ class LogCleaner:
     """
 
     def __init__(self, files: Files, path: str, *, dedupe_buffer_bytes: int, report: Callable[[str], None]) -> None:
-        """Read the checkpoint. `ConfigError` names a damaged file."""
-        self.cleaned_up_to = read_offsets(files, path)
+        """Read the checkpoint. A damaged one is reported, and all logs are cleaned from their start."""
+        self.cleaned_up_to = read_offsets(files, path, report)
         self.uncleanable: set[TopicPartition] = set()
         self._files = files
         self._path = path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.broker.log.checkpoint_files import LEADER_EPOCHS, read_epochs, write_rows
@@ -23,12 +24,12 @@ class EpochStart(NamedTuple):
 class LeaderEpochCache:
     """Epochs in memory and in the partition's leader-epoch-checkpoint; epochs and start offsets strictly increase."""
 
-    def __init__(self, directory: str, files: Files, *, has_file: bool = True) -> None:
-        """Read the checkpoint, unless it is known not to exist. `ConfigError` names a damaged file."""
+    def __init__(self, directory: str, files: Files, report: Callable[[str], None], *, has_file: bool = True) -> None:
+        """Read the checkpoint, unless it is known not to exist. A damaged one is reported, and has no epochs."""
         self.directory = directory
         self._files = files
         self._entries: list[EpochStart] = []
-        for epoch, start_offset in read_epochs(files, self.path) if has_file else ():
+        for epoch, start_offset in read_epochs(files, self.path, report) if has_file else ():
             self._insert(EpochStart(epoch, start_offset))
 
     def __repr__(self) -> str:

@@ -74,7 +74,7 @@ class Log:
         self.tp = tp
         self.topic_id = topic_id
         self.config = config
-        self.epochs = LeaderEpochCache(directory, files, has_file=LEADER_EPOCHS in names)
+        self.epochs = LeaderEpochCache(directory, files, report, has_file=LEADER_EPOCHS in names)
         self.producers = ProducerStateManager(tp, directory, files)
         has_files = any(name.endswith(TRANSACTION_INDEX) for name in names)
         self.transactions = TransactionIndex(self.producers, report, has_files=has_files)
@@ -105,8 +105,7 @@ class Log:
         """Open a directory (created when missing); recover it after a shutdown that was not `clean`.
 
         Everything below `recovery_point` was flushed. `high_watermark` is limited to the log. Problems are reported to
-        `report` as sentences. `CorruptRecords` for record formats before Kafka 0.11, `ConfigError` for a damaged
-        checkpoint.
+        `report` as sentences. `CorruptRecords` for record formats before Kafka 0.11.
         """
         names = _list_or_create(files, directory)
         log = cls(directory, tp, topic_id, config, files, report, names)

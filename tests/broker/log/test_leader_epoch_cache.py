@@ -8,12 +8,11 @@ import pytest
 
 from kcli.broker.files import DiskFiles
 from kcli.broker.log.leader_epoch_cache import EpochStart, LeaderEpochCache
-from kcli.errors import ConfigError
 
 
-def cache(folder: Path, *entries: tuple[int, int]) -> LeaderEpochCache:
+def cache(folder: Path, *entries: tuple[int, int], reports: list[str] | None = None) -> LeaderEpochCache:
     folder.mkdir(exist_ok=True)
-    epochs = LeaderEpochCache(str(folder), DiskFiles())
+    epochs = LeaderEpochCache(str(folder), DiskFiles(), [].append if reports is None else reports.append)
     for epoch, start in entries:
         epochs.assign(epoch, start)
     return epochs
@@ -72,11 +71,11 @@ def test_checkpoint_has_kafkas_format_and_is_read_again(tmp_path: Path) -> None:
     assert cache(tmp_path).entries == (EpochStart(0, 0), EpochStart(3, 12))
 
 
-def test_damaged_checkpoint_raises_an_error_with_its_file_name(tmp_path: Path) -> None:
+def test_damaged_checkpoint_is_reported_and_has_no_epochs(tmp_path: Path) -> None:
     (tmp_path / "leader-epoch-checkpoint").write_bytes(b"\xff\0garbage")
-    with pytest.raises(ConfigError, match="leader-epoch-checkpoint is damaged") as caught:
-        cache(tmp_path)
-    assert str(tmp_path) in str(caught.value)
+    reports: list[str] = []
+    assert cache(tmp_path, reports=reports).entries == ()
+    assert [f"{tmp_path}/leader-epoch-checkpoint is damaged" in report for report in reports] == [True]
 
 
 def test_negative_epochs_raise_value_error(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from kcli.broker.log.log import Log
 from kcli.broker.memory_files import Fault, MemoryFiles
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, CorruptRecords
+from kcli.errors import BrokerError, CorruptRecords
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.record import NewRecord
 from tests.broker.log.logs import NOW, Keeper, append, batch, fill, values
@@ -472,24 +472,20 @@ def test_producers_are_read_from_the_log_without_a_snapshot(keeper: Keeper) -> N
     assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_leader_epochs_are_read_from_the_log_without_a_checkpoint(keeper: Keeper) -> None:
+@pytest.mark.parametrize("damage", ["missing", "garbage"])
+def test_leader_epochs_are_read_from_the_log_without_a_valid_checkpoint(keeper: Keeper, damage: str) -> None:
     log = keeper.open()
     append(log, b"a", leader_epoch=1)
     append(log, b"b", leader_epoch=4)
     log.close()
-    (keeper.path / "leader-epoch-checkpoint").unlink()
+    path = keeper.path / "leader-epoch-checkpoint"
+    before = path.read_bytes()
+    path.unlink() if damage == "missing" else path.write_bytes(b"\xff\xfe garbage")
     log = keeper.open()
+    assert path.read_bytes() == before
+    assert bool(keeper.reported(f"{path} is damaged")) == (damage == "garbage")
     assert log.end_offset_for_epoch(1) == (1, 1)
     assert log.epochs.latest_epoch == 4
-
-
-def test_damaged_leader_epoch_checkpoint_raises_an_error_with_its_file_name(keeper: Keeper) -> None:
-    log = keeper.open()
-    append(log, b"a")
-    log.close()
-    (keeper.path / "leader-epoch-checkpoint").write_bytes(b"\xff\xfe garbage")
-    with pytest.raises(ConfigError, match="leader-epoch-checkpoint"):
-        keeper.open()
 
 
 def test_log_that_ends_before_its_start_offset_restarts_empty_and_is_reported(keeper: Keeper) -> None:

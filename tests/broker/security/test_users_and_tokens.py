@@ -245,7 +245,7 @@ def test_full_disk_refuses_a_change_as_a_whole(monkeypatch: pytest.MonkeyPatch) 
     broker = Users()
     broker.alter(upsertion())
 
-    def full(path: str, data: bytes, *, private: bool = False) -> None:
+    def full(path: str, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(broker.files, "write_atomically", full)
