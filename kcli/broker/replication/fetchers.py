@@ -12,7 +12,8 @@ whose positions have changed. The rules are those of Kafka's replica fetchers:
 - An answer to an earlier request than the last change of a partition is ignored.
 
 An error of a partition, a truncation that changes nothing, and a failed request are followed by a pause, which doubles
-from 20 ms up to `replica.fetch.backoff.ms`: metadata usually arrives at the leader within milliseconds.
+from 20 ms up to `replica.fetch.backoff.ms`: metadata usually arrives at the leader within milliseconds. The same
+problem ten times in a row, after some five seconds, is reported once; damaged records are at once.
 
 Leaders need Fetch v15 (Kafka 3.5), the first one that carries the epoch of the follower's registration (KIP-903).
 """
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from kcli.broker.node.peers import PeerError
+from kcli.broker.replication.backoff import REPORT_AFTER, Backoff
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
 from kcli.protocol.messages.fetch import (
@@ -44,6 +46,7 @@ from kcli.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kcli.structs import TopicPartition
+from kcli.text import format_count
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
@@ -55,7 +58,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FIRST_BACKOFF_MS = 20.0
 _LAST_SESSION_EPOCH = (1 << 31) - 1
 _LATEST, _EARLIEST = -1, -2
 _SESSION_ERRORS = (
@@ -80,24 +82,6 @@ class Replicas(Protocol):
         """Take the data directory offline after an error."""
 
 
-class Backoff:
-    """A pause after each failure in a row, which doubles up to `most_ms`. `ready_ms` is its end on the steady clock."""
-
-    __slots__ = ("_pause_ms", "most_ms", "ready_ms")
-
-    def __init__(self, most_ms: float) -> None:
-        self.most_ms = most_ms
-        self.ready_ms = 0.0
-        self._pause_ms = 0.0
-
-    def failed(self, now_ms: float) -> None:
-        self._pause_ms = min(max(2 * self._pause_ms, _FIRST_BACKOFF_MS), self.most_ms)
-        self.ready_ms = now_ms + self._pause_ms
-
-    def succeeded(self) -> None:
-        self.ready_ms = self._pause_ms = 0.0
-
-
 class Position(NamedTuple):
     """What a request says about a partition."""
 
@@ -110,7 +94,7 @@ class Position(NamedTuple):
 class Followed:
     """A partition that is fetched. `is_waiting`: for the bounds of the leader's log."""
 
-    __slots__ = ("_last_report", "backoff", "is_waiting", "leader_epoch", "topic_id", "tp")
+    __slots__ = ("backoff", "is_waiting", "leader_epoch", "topic_id", "tp")
 
     def __init__(self, tp: TopicPartition, topic_id: UUID, leader_epoch: int, backoff: Backoff) -> None:
         self.tp = tp
@@ -118,16 +102,9 @@ class Followed:
         self.leader_epoch = leader_epoch
         self.backoff = backoff
         self.is_waiting = False
-        self._last_report = ""
 
     def __repr__(self) -> str:
         return f"<Followed {self.tp} in epoch {self.leader_epoch}>"
-
-    def report(self, problem: str, reports: list[str]) -> None:
-        """Report a problem once, although it is met at each try."""
-        if problem != self._last_report:
-            self._last_report = problem
-            reports.append(f"{self.tp} cannot follow its leader: {problem}")
 
     def position(self, log: Log) -> Position:
         return Position(log.log_end_offset, log.epochs.latest_epoch, log.log_start_offset, self.leader_epoch)
@@ -286,7 +263,11 @@ class Fetcher:
             was_incremental = self.session.epoch > 0
             self.session.reset()
             if isinstance(answer, PeerError) or not was_incremental or answer.error_code not in _SESSION_ERRORS:
-                self._backoff.failed(self._owner.clock.now_ms())
+                problem = str(answer) if isinstance(answer, PeerError) else ErrorCode.of(answer.error_code).name
+                if self._backoff.failed(problem, self._owner.clock.now_ms()):
+                    self._owner.report(
+                        f"{format_count(len(self.partitions), 'partition')} cannot follow node {self.leader}: {problem}"
+                    )
         else:
             self._backoff.succeeded()
             positions = dict(self.session.positions) if not answer.session_id else self.session.positions
@@ -310,8 +291,6 @@ class Fetcher:
             if row.records and self._owner.throttle is not None:
                 now_ms = self._owner.clock.now_ms()
                 followed.backoff.ready_ms = now_ms + self._owner.throttle(followed.tp, len(row.records))
-        else:
-            followed.backoff.failed(self._owner.clock.now_ms())
 
 
 class ReplicaFetchers:
@@ -373,27 +352,42 @@ class ReplicaFetchers:
         manager = self._replicas.log_manager
         return None if manager.failed is not None else manager.logs.get(tp)
 
+    def report(self, problem: str) -> None:
+        """Report a problem that may last."""
+        self._replicas.log_manager.reports.append(problem)
+
     # ---- answers ----
 
     def take(self, fetcher: Fetcher, followed: Followed, log: Log, row: PartitionData) -> bool:
-        """Process the row of a partition. False: pause before the next request for it."""
+        """Process the row of a partition. False after a failure: its pause has begun."""
         tp = followed.tp
         try:
             if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 followed.is_waiting = True
                 self._find_bounds(fetcher, followed, _LATEST)
-                return False
             if row.error_code:
-                return False
-            if row.diverging_epoch.epoch >= 0:
-                return self._truncate(tp, log, row.diverging_epoch.epoch, row.diverging_epoch.end_offset)
-            return self._append(tp, log, followed.leader_epoch, row)
+                name = ErrorCode.of(row.error_code).name
+                return self._failed(followed, f"its fetch from offset {log.log_end_offset} returns {name}")
+            epoch, end_offset = row.diverging_epoch.epoch, row.diverging_epoch.end_offset
+            if epoch < 0:
+                if self._append(tp, log, followed.leader_epoch, row):
+                    return True
+                problem = f"its fetch from offset {log.log_end_offset} returns no new records"
+            else:
+                if self._truncate(tp, log, epoch, end_offset):
+                    return True
+                problem = f"its log has nothing to truncate to the leader's end of epoch {epoch} at offset {end_offset}"
+            return self._failed(followed, problem)
         except (BrokerError, CorruptRecords) as error:
-            followed.report(error.message, self._replicas.log_manager.reports)
-            return False
+            return self._failed(followed, error.message, report_after=1)
         except OSError as error:
             self._replicas.offline(tp, error)
-            return False
+            return self._failed(followed, str(error))
+
+    def _failed(self, followed: Followed, problem: str, *, report_after: int = REPORT_AFTER) -> bool:
+        if followed.backoff.failed(problem, self.clock.now_ms(), report_after=report_after):
+            self.report(f"{followed.tp} cannot follow its leader: {problem}")
+        return False
 
     def finish_answer(self) -> None:
         """Store what the truncations of an answer have changed, before anything is appended to those logs."""
@@ -431,7 +425,7 @@ class ReplicaFetchers:
         return (log.log_end_offset, log.epochs.latest_epoch) != before
 
     def _report_loss(self, tp: TopicPartition, log: Log, end_before: int) -> None:
-        self._replicas.log_manager.reports.append(
+        self.report(
             f"{tp} was truncated from offset {end_before} to {log.log_end_offset}, where it agrees with its leader"
         )
 
@@ -466,7 +460,7 @@ class ReplicaFetchers:
         except OSError as error:
             self._replicas.offline(followed.tp, error)
         except BrokerError as error:
-            followed.report(error.message, self._replicas.log_manager.reports)
+            self._failed(followed, error.message, report_after=1)
         followed.is_waiting = False
         fetcher.refetch(followed)
 

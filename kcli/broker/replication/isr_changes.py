@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kcli.broker.node.peers import PeerError
+from kcli.broker.replication.backoff import Backoff
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -20,6 +21,7 @@ from kcli.protocol.messages.alter_partition import (
     TopicChange,
 )
 from kcli.structs import TopicPartition
+from kcli.text import format_count
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from kcli.clock import Clock
 
 _RETRY_MS = 50.0
+_FAILURES_BEFORE_REPORT = 100  # in a row: after five seconds
 # The controller has not tried it: the leader goes on with the state that it had.
 _REFUSED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
 # The controller has a newer state, which the metadata log brings. Until then nothing more is proposed.
@@ -57,13 +60,17 @@ class IsrChanges:
         node_id: int,
         broker_epoch: Callable[[], int],
         on_accepted: Callable[[TopicPartition], None],
+        report: Callable[[str], None],
     ) -> None:
+        """`report` gets a sentence, once, about an error that lasts."""
         self._peers = peers
         self._timer = timer
         self._clock = clock
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._on_accepted = on_accepted
+        self._report = report
+        self._backoff = Backoff(_RETRY_MS, _RETRY_MS)
         self._unsent: dict[TopicPartition, Proposal] = {}
         self._is_in_flight = False
         self._is_scheduled = False
@@ -116,15 +123,30 @@ class IsrChanges:
             results = {
                 (topic.topic_id, one.partition_index): one for topic in answer.topics for one in topic.partitions
             }
-        must_retry = False
+        problem = str(answer) if isinstance(answer, PeerError) else _name(answer.error_code)
+        failed = 0
         for tp, proposal in proposals.items():
             if proposal.partition.proposal is not proposal:  # the partition has a newer state
                 continue
             result = results.get((proposal.partition.topic_id, tp.partition))
             if result is None or not self._apply(tp, proposal, result):
-                must_retry = True
+                failed += 1
+                if result is not None:
+                    problem = _name(result.error_code)
                 self._unsent.setdefault(tp, proposal)
-        self._schedule(_RETRY_MS if must_retry else 0.0)
+        self._pause(failed, problem)
+
+    def _pause(self, failed: int, problem: str) -> None:
+        """Send the next proposals, after a pause if some have failed."""
+        now_ms = self._clock.now_ms()
+        if not failed:
+            self._backoff.succeeded()
+        elif self._backoff.failed(problem, now_ms, report_after=_FAILURES_BEFORE_REPORT):
+            self._report(
+                f"the in-sync replicas of {format_count(failed, 'partition')} cannot be changed at the controller: "
+                f"{problem}; trying again"
+            )
+        self._schedule(max(self._backoff.ready_ms - now_ms, 0.0))
 
     def _apply(self, tp: TopicPartition, proposal: Proposal, result: PartitionResult) -> bool:
         """Apply the answer of one partition; False if the proposal must be sent again."""
@@ -139,3 +161,7 @@ class IsrChanges:
         elif code not in _OUTDATED:
             return False
         return True
+
+
+def _name(code: int) -> str:
+    return ErrorCode.of(code).name

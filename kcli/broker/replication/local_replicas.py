@@ -107,7 +107,13 @@ class LocalReplicas:
         self.leader_quota = ReplicationQuota(windows, node_id)
         self.follower_quota = ReplicationQuota(windows, node_id)
         self.isr_changes = IsrChanges(
-            peers, timer, clock, node_id=node_id, broker_epoch=broker_epoch, on_accepted=self._advance
+            peers,
+            timer,
+            clock,
+            node_id=node_id,
+            broker_epoch=broker_epoch,
+            on_accepted=self._advance,
+            report=manager.log_manager.reports.append,
         )
         self._manager = manager
         self._node_id = node_id

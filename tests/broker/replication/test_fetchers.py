@@ -10,7 +10,7 @@ import pytest
 
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.memory_files import Fault
-from kcli.broker.replication.fetchers import Backoff
+from kcli.broker.replication.backoff import Backoff
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopicResponse
 from kcli.structs import TopicPartition
@@ -172,10 +172,10 @@ def test_pause_doubles_up_to_the_longest_and_ends_with_a_success() -> None:
     backoff = Backoff(100)
     pauses = []
     for _ in range(5):
-        backoff.failed(0)
+        backoff.failed("", 0)
         pauses.append(backoff.ready_ms)
     backoff.succeeded()
-    backoff.failed(0)
+    backoff.failed("", 0)
     assert [*pauses, backoff.ready_ms] == [20, 40, 80, 100, 100, 20]
 
 
@@ -271,6 +271,47 @@ def test_damaged_answer_is_refused_and_reported_once() -> None:
     data[-1] ^= 1
     cluster.run(1100)
     assert same(leader, follower)
+
+
+def test_error_of_a_partition_is_reported_once_when_it_lasts() -> None:
+    """A follower that can never catch up, because its leader's log is damaged, must not be silent."""
+    cluster, leader, follower = pair()
+    cluster.run()
+    leader.write("a")
+    for _ in range(2):
+        leader.errors[TP] = ErrorCode.CORRUPT_MESSAGE
+        cluster.run(1000)
+        assert reported(follower, "CORRUPT_MESSAGE") == 0, "an error that passes is not reported"
+        leader.errors.clear()
+        cluster.run(2000)
+        assert same(leader, follower)
+        leader.write("b")
+    leader.errors[TP] = ErrorCode.CORRUPT_MESSAGE
+    cluster.run(30_000)
+    assert reported(follower, f"{TP} cannot follow its leader: its fetch from offset 2 returns CORRUPT_MESSAGE") == 1
+    leader.errors[TP] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster.run(30_000)
+    assert reported(follower, "NOT_LEADER_OR_FOLLOWER") == 1
+    leader.errors.clear()
+    cluster.run(2000)
+    assert same(leader, follower)
+    leader.errors[TP] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    leader.write("c")
+    cluster.run(30_000)
+    assert reported(follower, "NOT_LEADER_OR_FOLLOWER") == 2, "it is another outage"
+
+
+def test_leader_without_answers_is_reported_once_when_that_lasts() -> None:
+    cluster, leader, follower = pair()
+    cluster.run()
+    leader.kill()
+    cluster.run(60_000)
+    assert reported(follower, "1 partition cannot follow node 1: ") == 1
+
+
+def reported(node: Replica, text: str) -> int:
+    """Return the number of reports that contain a text."""
+    return sum(text in report for report in node.log_manager.reports)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])

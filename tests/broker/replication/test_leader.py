@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from kcli.broker.log.producer_checks import NOT_VERIFIED
 from kcli.broker.memory_files import Fault
 from kcli.broker.node.peers import PeerError
 from kcli.broker.transaction.markers import TransactionMarker
+from kcli.error_codes import ErrorCode
 from kcli.protocol import metadata_records as records
 from kcli.protocol.messages.fetch import ReplicaState
 from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -292,6 +294,19 @@ class TestIsr:
         rig.refusal = None
         rig.settle(100)
         assert (rig.state().isr, rig.watermark) == ((1, 2), 1)
+
+    @pytest.mark.parametrize("refusal", [PeerError("cut"), ErrorCode.CLUSTER_AUTHORIZATION_FAILED])
+    def test_an_isr_that_cannot_be_changed_is_reported_once(self, rig: LeaderRig, refusal: Any) -> None:
+        rig.refusal = refusal
+        rig.produce(acks=1)
+        for _ in range(1000):
+            rig.settle(60)
+        reason = "cut" if isinstance(refusal, PeerError) else refusal.name
+        report = f"the in-sync replicas of 1 partition cannot be changed at the controller: {reason}; trying again"
+        assert rig.log_manager.reports.count(report) == 1
+        rig.refusal = None
+        rig.settle(100)
+        assert rig.state().isr == (1,)
 
     def test_the_high_watermark_waits_for_the_new_isr_while_an_expansion_is_in_flight(self) -> None:
         rig = LeaderRig()
