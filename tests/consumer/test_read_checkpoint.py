@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import uuid
 from contextlib import suppress
 
@@ -51,6 +52,13 @@ def checkpoints(draw: st.DrawFn) -> Checkpoint:
 @given(checkpoints())
 def test_a_checkpoint_is_read_as_it_was_written(checkpoint: Checkpoint) -> None:
     assert parse_checkpoint(format_checkpoint(checkpoint), "cp") == checkpoint
+
+
+def test_a_checkpoint_leaves_no_garbage_for_the_collector() -> None:
+    format_checkpoint(KEPT)
+    gc.collect()
+    format_checkpoint(KEPT)
+    assert gc.collect() == 0
 
 
 @given(checkpoints(), st.data())
