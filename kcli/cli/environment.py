@@ -172,6 +172,8 @@ def _escaped(text: str) -> str:
 
 # `timeout` and shells signal the process and its process group: one request arrives twice.
 _DUPLICATE_S = 1.0
+#: Time for leaving a group after a second signal.
+HURRIED_MS = 500.0
 
 
 class StopSignals:

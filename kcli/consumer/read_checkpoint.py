@@ -114,8 +114,8 @@ def format_checkpoint(checkpoint: Checkpoint) -> str:
         "output": None if checkpoint.output is None else checkpoint.output._asdict(),
         "closed": checkpoint.closed,
     }
-    # With `indent`, Python's own encoder runs: each call leaves a cycle of closures, which a process that allocates little
-    # keeps for half an hour. The C encoder leaves nothing.
+    # With `indent`, Python's own encoder runs: each call leaves a cycle of closures, which a process that allocates
+    # little keeps for half an hour. The C encoder leaves nothing.
     return json.dumps(document) + "\n"
 
 

@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 
 _FATAL = {ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.FENCED_INSTANCE_ID}
 _SOON_MS = 100.0
+_LEAVE_MS = 500.0
 _TRANSIENT = {ErrorCode.REBALANCE_IN_PROGRESS}
 
 
 class Committer:
     """The commits of one member: at intervals while it prints, before partitions are revoked, and at the end.
 
-    `interval_ms` None: never commit. `report` reports failed commits to the user.
+    `interval_ms` None: never commit. `report` reports failed commits to the user. `timeout_ms` limits one commit, and
+    after `end` all commits together with leaving the group.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Committer:
         self._report = report
         self._interval_ms = interval_ms
         self._timeout_ms = timeout_ms
+        self._end_ms = float("inf")
         self._next_ms = 0.0
         self._held: dict[TopicPartition, int] = {}
         self._in_flight = False
@@ -86,6 +89,16 @@ class Committer:
             else:
                 offsets[tp] = OffsetAndMetadata(state.position.offset, state.position.epoch)
         return offsets
+
+    # --- the end
+
+    def end(self) -> None:
+        """Begin the end of the read, if it has not begun: from now on the time limit is one for all that is left."""
+        self._end_ms = min(self._end_ms, self._clock.now_ms() + self._timeout_ms)
+
+    def left_ms(self) -> float:
+        """Return the remaining time of the end."""
+        return max(0.0, min(self._timeout_ms, self._end_ms - self._clock.now_ms()))
 
     # --- commits
 
@@ -134,7 +147,7 @@ class Committer:
             self._report_failure(error)
 
     def finish(self) -> None:
-        """Commit the printed records. Raise the error of a failed commit."""
+        """Commit the printed records, and keep some time for leaving the group. Raise the error of a failed commit."""
         self._commit(self._uncommitted(self.printed_offsets()))
 
     def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
@@ -143,11 +156,13 @@ class Committer:
             self._record(offsets)
 
     def _commit_despite_wakeups(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit again after the wakeup of a signal: the first signal must not prevent the last commit."""
+        """Commit again after the wakeup of a signal: the first signal begins the end, and must not prevent a commit."""
+        deadline_ms = self._clock.now_ms() + self.left_ms() - min(_LEAVE_MS, self._timeout_ms / 10)
         while True:
             try:
-                self._consumer.commit(offsets, timeout_ms=self._timeout_ms)
+                self._consumer.commit(offsets, timeout_ms=max(0.0, deadline_ms - self._clock.now_ms()))
             except WakeupError:
+                self.end()
                 continue
             return
 

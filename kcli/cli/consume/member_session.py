@@ -11,7 +11,7 @@ from kcli.cli.consume.committer import Committer
 from kcli.cli.consume.coverage_report import member_items, member_table, partitions_text, reset_text
 from kcli.cli.consume.range_session import FollowReports, reporter, unreadable
 from kcli.cli.consume.read_loop import PrintedRecords, Sink, complete_document, print_records
-from kcli.cli.environment import StopSignals
+from kcli.cli.environment import HURRIED_MS, StopSignals
 from kcli.consumer.coverage import StopReason
 from kcli.errors import KcliError, TimeoutExpired
 
@@ -25,14 +25,12 @@ if TYPE_CHECKING:
     from kcli.protocol.records.columns import RecordColumns
     from kcli.structs import TopicPartition
 
-_HURRIED_MS = 500.0
-
 
 class MemberPlan(NamedTuple):
     """The membership to take up.
 
-    `commit_every_ms` None: never commit. `timeout_ms` limits the last commit and leaving, and with `exit_at_end` the
-    time for which a partition may fail.
+    `commit_every_ms` None: never commit. `timeout_ms` limits the last commit and leaving together, and with
+    `exit_at_end` the time for which a partition may fail.
     """
 
     group: str
@@ -49,7 +47,8 @@ def print_as_member(
 ) -> int:
     """Print the records of the assigned partitions until there is a reason to stop, and return the exit status.
 
-    However it ends, the printed records are committed after the last write, and the group is left.
+    However it ends, the printed records are committed after the last write, and the group is left. A second signal ends
+    that too; the positions and committed offsets are reported all the same.
     """
     printed, sink = PrintedRecords(), Sink(env.stdout_bytes)
     prefix = f"kcli: group {plan.group}"
@@ -65,27 +64,34 @@ def print_as_member(
         read_committed=plan.read_committed,
         timeout_ms=plan.timeout_ms,
     )
-    started_ms, leave_ms, is_known = env.clock.now_ms(), plan.timeout_ms, True
+    started_ms, is_hurried, is_known = env.clock.now_ms(), False, False
     with StopSignals(client.wakeup) as interrupt, _reported_log(warn):
         try:
-            source.subscribe(plan.topics, plan.pattern)
-            follow = FollowReports(env, prefix, source.followed, consumer.retry_states, printed, options)
-            stop = _print_records(env, interrupt, source, committer, options, printed, sink, follow)
-            failing = consumer.retry_states() if stop is StopReason.IDLE else {}
-        except (KcliError, OSError):
-            committer.commit_or_report()
-            raise
-        except BaseException:  # a second signal, or a bug: the printed records are not known
-            leave_ms, is_known = _HURRIED_MS, False
-            raise
-        else:
+            try:
+                source.subscribe(plan.topics, plan.pattern)
+                follow = FollowReports(env, prefix, source.followed, consumer.retry_states, printed, options)
+                stop = _print_records(env, interrupt, source, committer, options, printed, sink, follow)
+                failing = consumer.retry_states() if stop is StopReason.IDLE else {}
+            except (KcliError, OSError):
+                is_known = True
+                committer.end()
+                committer.commit_or_report()
+                raise
+            is_known = True
+            committer.end()
             committer.finish()
+        except BaseException as error:
+            # A second signal, or a bug. While records are printed it leaves unknown which of them are.
+            is_hurried = not isinstance(error, (KcliError, OSError))
+            raise
         finally:
             source.save_positions()
             source.closing = True
-            consumer.close(timeout_ms=leave_ms)  # no wakeup interrupts it
-            if is_known:
-                _report_result(env, options, source, committer, printed, env.clock.now_ms() - started_ms)
+            try:
+                consumer.close(timeout_ms=HURRIED_MS if is_hurried else committer.left_ms())  # no wakeup interrupts it
+            finally:
+                if is_known:
+                    _report_result(env, options, source, committer, printed, env.clock.now_ms() - started_ms)
     env.interrupted = interrupt.requested
     for sentence in unreadable(failing):  # no record arrived because none could
         warn(sentence)

@@ -8,7 +8,7 @@ from kcli.cli import exit_status
 from kcli.cli.consume.coverage_report import partitions_text
 from kcli.cli.consume.range_session import reporter
 from kcli.cli.consume.read_loop import PrintedRecords, Sink, complete_document, print_records
-from kcli.cli.environment import StopSignals
+from kcli.cli.environment import HURRIED_MS, StopSignals
 from kcli.consumer.coverage import StopReason
 from kcli.consumer.share.share_session import AcknowledgeType
 from kcli.errors import ConfigError
@@ -81,7 +81,7 @@ def print_shared(
     printed, sink = PrintedRecords(), Sink(env.stdout_bytes)
     report = reporter(env, f"kcli: share group {consumer.group}", quiet=options.quiet)
     source = ShareSource(consumer, env.clock, share.type, printed, options.limits.max_records, report)
-    started_ms = env.clock.now_ms()
+    started_ms, close_ms = env.clock.now_ms(), share.timeout_ms
 
     def after_poll() -> None:
         source.acknowledge(printed.first_unprinted)
@@ -104,15 +104,20 @@ def print_shared(
                     after_poll=after_poll,
                 )
                 sink.write(options.renderer.end([]))
+        except KeyboardInterrupt:  # a second signal
+            close_ms = HURRIED_MS
+            raise
         finally:
-            consumer.close(share.timeout_ms)
-            for tp, offsets, error in consumer.failed:
-                env.report(
-                    f"kcli: {offsets} records of {tp} were printed, and their acknowledgement failed, "
-                    f"so they may be delivered again: {error.message}"
-                )
-            if options.stats:
-                env.report(printed.stats(env.clock.now_ms() - started_ms))
+            try:
+                consumer.close(close_ms)
+            finally:
+                for tp, offsets, error in consumer.failed:
+                    env.report(
+                        f"kcli: {offsets} records of {tp} were printed, and their acknowledgement failed, "
+                        f"so they may be delivered again: {error.message}"
+                    )
+                if options.stats:
+                    env.report(printed.stats(env.clock.now_ms() - started_ms))
     env.interrupted = interrupt.requested
     if consumer.failed:
         return options.status(exit_status.FAILED)

@@ -8,7 +8,7 @@ from typing import Any
 from kcli.clock import ManualClock
 from kcli.consumer.retry_backoff import RetryState
 from kcli.consumer.subscription import FetchPosition, PositionReset, SubscriptionState
-from kcli.errors import KcliError
+from kcli.errors import KcliError, TimeoutExpired
 from kcli.protocol.records.columns import RecordColumns
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.cli.consume.data import columns, record
@@ -26,7 +26,8 @@ def values(*texts: bytes, at: int = 0) -> RecordColumns:
 class FakeConsumer:
     """Each poll is a step, a function of this consumer; after the last step `then` is called at each poll.
 
-    A commit fails with the next error of `refusals`. The next poll answers asynchronous commits.
+    A commit fails with the next error of `refusals`, with TimeoutExpired after its whole time. The next poll answers
+    asynchronous commits. `close` raises `close_error`.
     """
 
     def __init__(self, steps: Iterable[Step] = (), *, then: Step | None = None) -> None:
@@ -38,6 +39,7 @@ class FakeConsumer:
         self.committed: dict[TopicPartition, int] = {}
         self.commits: list[tuple[str, dict[TopicPartition, OffsetAndMetadata]]] = []
         self.refusals: list[KcliError] = []
+        self.close_error: BaseException | None = None
         self.closed: list[float] = []
         self.checked: list[TopicPartition] = []
         self.failing: dict[TopicPartition, RetryState] = {}
@@ -74,7 +76,11 @@ class FakeConsumer:
         self.checked += partitions
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
-        self._store("sync", offsets)
+        try:
+            self._store("sync", offsets)
+        except TimeoutExpired:
+            self.clock.advance(timeout_ms)
+            raise
 
     def commit_async(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: Any) -> None:
         def answer() -> None:
@@ -97,6 +103,8 @@ class FakeConsumer:
         if not self.closed and self.subscription.partitions():
             self._revoked(sorted(self.subscription.partitions()))
         self.closed.append(timeout_ms)
+        if self.close_error is not None:
+            raise self.close_error
 
     # --- steps
 

@@ -76,8 +76,10 @@ class Run:
         idle_ms: float | None = None,
         output: str | None = None,
         interrupts: bool = True,
+        close_error: BaseException | None = None,
     ) -> None:
         self.consumer = FakeConsumer(steps, then=interrupt if interrupts else None)
+        self.consumer.close_error = close_error
         self.consumer.ends = ends or {}
         self.consumer.refusals = list(refusals)
         self.env = FakeEnvironment(clock=self.consumer.clock)
@@ -239,7 +241,7 @@ def test_a_commit_refused_before_a_revocation_is_reported_even_with_quiet() -> N
     )
 
 
-def _refusing(error: Exception) -> Step:
+def _refusing(error: BaseException) -> Step:
     def step(consumer: FakeConsumer) -> Any:
         consumer.refusals.append(error)  # type: ignore[arg-type]
         return {}
@@ -266,6 +268,29 @@ def test_a_failed_last_commit_is_the_error_of_the_run() -> None:
     run = Run([assigned(0, P0), AB, _refusing(TimeoutExpired("no answer"))], commit=True)
     assert isinstance(run.error, TimeoutExpired)
     assert run.consumer.closed
+
+
+@pytest.mark.parametrize("last", [[], [fails(CorruptRecords("bad batch"))]], ids=["a signal", "an error"])
+def test_the_last_commit_and_leaving_share_one_time_limit(last: list[Step]) -> None:
+    run = Run([assigned(0, P0), AB, _refusing(TimeoutExpired("no answer")), *last])
+    assert run.consumer.closed == [500.0]  # the rest of 30 s
+    assert table_of(run) == [["orders", "0", "-", "2", "0", "2"]]
+
+
+def test_a_signal_during_a_commit_before_a_revocation_begins_the_time_limit_of_the_end() -> None:
+    late = [_refusing(WakeupError("woken")), _refusing(TimeoutExpired("no answer"))]
+    run = Run([assigned(0, P0, P1), lambda _: {}, AB, *late, revoked(P0)])
+    assert run.consumer.closed == [0.0]  # the rest of 30 s
+
+
+def test_a_second_ctrl_c_during_the_last_commit_or_leaving_ends_at_once_with_the_table() -> None:
+    row = ["orders", "0", "-", "2", "0", "2"]
+    run = Run([assigned(0, P0), AB, _refusing(KeyboardInterrupt())])
+    assert isinstance(run.error, KeyboardInterrupt)
+    assert (run.consumer.closed, table_of(run)) == ([500.0], [row])
+    run = Run([assigned(0, P0), AB], close_error=KeyboardInterrupt())
+    assert isinstance(run.error, KeyboardInterrupt)
+    assert table_of(run) == [["orders", "0", "-", "2", "2", "2"]]
 
 
 def test_an_authorization_error_of_a_commit_ends_the_run() -> None:
