@@ -31,7 +31,9 @@ class KcliError(Exception):
 
     def __str__(self) -> str:
         printed = (
-            f"{name}={value}" for name, value in self.evidence.items() if value is not None and name not in self._said
+            f"{name}={repr('') if value == '' else value}"
+            for name, value in self.evidence.items()
+            if value is not None and name not in self._said
         )
         shown = ", ".join(printed)
         return f"{self.message} ({shown})" if shown else self.message

@@ -303,6 +303,11 @@ def kafka_uuid(value: UUID | None) -> str | None:
 # Names
 
 
+def group_text(name: str) -> str:
+    """Return the name of a group for people: `''` for the empty name, which Kafka permits for committed offsets."""
+    return name or "''"
+
+
 def format_alternatives(names: Iterable[str]) -> str:
     """Return `a`, `a or b`, `a, b or c`."""
     *first, last = names

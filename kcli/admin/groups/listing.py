@@ -12,7 +12,7 @@ from kcli.client.routing import Coordinators, all_brokers
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, UnsupportedVersion
 from kcli.structs import Node
-from kcli.text import did_you_mean
+from kcli.text import did_you_mean, group_text
 
 if TYPE_CHECKING:
     import re
@@ -128,7 +128,10 @@ def with_suggestions(
     """Return the errors of groups; that of a group that does not exist names existing groups with similar names."""
     code = ErrorCode.GROUP_ID_NOT_FOUND
     hints = similar_groups(client, [name for name, error in errors.items() if is_absent(error)], deadline_ms)
-    return {**errors, **{name: BrokerError(code, f"there is no group {name}{hint}") for name, hint in hints.items()}}
+    return {
+        **errors,
+        **{name: BrokerError(code, f"there is no group {group_text(name)}{hint}") for name, hint in hints.items()},
+    }
 
 
 def similar_groups(client: ConsumerNetworkClient, absent: Sequence[str], deadline_ms: float) -> dict[str, str]:

@@ -12,7 +12,7 @@ from kcli.admin.logs.log_bounds import settled_bounds
 from kcli.admin.offsets.offset_plan import where_outside
 from kcli.errors import KcliError, Refused
 from kcli.structs import OffsetAndMetadata, TopicPartition
-from kcli.text import format_count
+from kcli.text import format_count, group_text
 
 if TYPE_CHECKING:
     from kcli.admin.groups.group import Group
@@ -34,7 +34,7 @@ class GroupInUse(Refused):
 
     def __init__(self, groups: Mapping[str, str]) -> None:
         self.groups = dict(groups)
-        super().__init__("; ".join(f"group {name} {why}" for name, why in self.groups.items()))
+        super().__init__("; ".join(f"group {group_text(name)} {why}" for name, why in self.groups.items()))
 
 
 class Difference(NamedTuple):

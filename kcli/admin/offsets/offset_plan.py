@@ -122,9 +122,9 @@ class Row(NamedTuple):
 
     `action`: "move" and "delete" are written; "keep" is already as requested; "skip" is left unchanged by an option;
     "refuse" cannot be done and prevents the whole plan. `why` is the reason, as a part of a sentence. `reread` and
-    `skipped` count offsets in the log (some may have no record: compaction, control records); 0 without a committed
-    offset or with unknown bounds. `bytes` is an estimate of their size on disk; `bytes` and `first` are None until
-    `preview` fills them. `error` is a broker's error for a refused row.
+    `skipped` count offsets in the log (some may have no record: compaction, control records); 0 with unknown bounds.
+    Without a committed offset all offsets before the new one are skipped. `bytes` is an estimate of their size on disk;
+    `bytes` and `first` are None until `preview` fills them. `error` is a broker's error for a refused row.
     """
 
     group: str
@@ -196,11 +196,14 @@ def plan_reset(
     rows = []
     for fact in facts:
         aim = _aim(group, fact, target, if_no_record)
-        if aim.offset is not None and isinstance(target, (ToOffset, ShiftBy, FromOffsets)):
+        if aim.offset not in (None, fact.committed) and isinstance(target, (ToOffset, ShiftBy, FromOffsets)):
             prefix = "" if isinstance(target, ToOffset) else f"{aim.why}, "
             aim = _in_range(aim, aim.offset, fact, prefix, if_out_of_range)
         rows.append(_row(group, fact, aim))
     return rows
+
+
+_IF_NO_RECORD = "--if-no-record"
 
 
 class _Aim(NamedTuple):
@@ -215,6 +218,10 @@ def _aim(group: str, fact: PartitionFacts, target: Target, if_no_record: IfNoRec
     old = fact.committed
     if isinstance(target, ToCurrent) and old is not None:
         return _Aim(old, "current offset")
+    if isinstance(target, FromOffsets) and old is not None:
+        aim = _aim_from_offsets(group, fact, target, if_no_record)
+        if aim.offset == old:  # nothing to write, so the log does not matter
+            return aim
     if fact.error is not None or fact.start is None or fact.end is None:
         return _Aim(None, _unknown_reason(fact.error), "refuse")
     if isinstance(target, ToEarliest):
@@ -229,7 +236,7 @@ def _aim(group: str, fact: PartitionFacts, target: Target, if_no_record: IfNoRec
         return _aim_at_time(fact, fact.end, target, if_no_record)
     if isinstance(target, ShiftBy):
         if old is None:
-            return _left("no committed offset to shift", if_no_record)
+            return _left("no committed offset to shift", _IF_NO_RECORD, if_no_record)
         return _Aim(_moved(old, old.offset + target.by), f"shifted by {target.by:+}")
     return _aim_from_offsets(group, fact, target, if_no_record)
 
@@ -248,18 +255,20 @@ def _aim_from_offsets(group: str, fact: PartitionFacts, target: FromOffsets, if_
         return _Aim(offset if target.exact else _moved(fact.committed, offset.offset), f"as in {target.source}")
     if fact.committed is None:
         return _Aim(None, f"no offset in {target.source}", "keep")
-    return _left(f"no offset in {target.source}", if_no_record)
+    return _left(f"no offset in {target.source}", _IF_NO_RECORD, if_no_record)
 
 
 def _without_record(fact: PartitionFacts, end: int, why: str, if_no_record: IfNoRecord) -> _Aim:
     if if_no_record == "end":
         return _Aim(_moved(fact.committed, end), f"{why}; log end")
-    return _left(why, if_no_record)
+    return _left(why, _IF_NO_RECORD, if_no_record)
 
 
-def _left(why: str, otherwise: IfNoRecord | IfOutOfRange) -> _Aim:
-    """Return a refusal, or a skip if the policy asks for it."""
-    return _Aim(None, f"{why}; skipped", "skip") if otherwise == "skip" else _Aim(None, why, "refuse")
+def _left(why: str, option: str, otherwise: IfNoRecord | IfOutOfRange) -> _Aim:
+    """Return a refusal that names the option for it, or a skip if the policy asks for it."""
+    if otherwise == "skip":
+        return _Aim(None, f"{why}; skipped", "skip")
+    return _Aim(None, f"{why}; see {option}", "refuse")
 
 
 def _moved(old: OffsetAndMetadata | None, offset: int) -> OffsetAndMetadata:
@@ -280,7 +289,7 @@ def _in_range(
     if if_out_of_range == "clamp":
         clamped = OffsetAndMetadata(nearest, metadata=to.metadata)
         return _Aim(clamped, f"{prefix}clamped from {to.offset} to the log {name} {nearest}")
-    return _left(f"{prefix}{where_outside(to.offset, start, end)}", if_out_of_range)
+    return _left(f"{prefix}{where_outside(to.offset, start, end)}", "--if-out-of-range", if_out_of_range)
 
 
 def _row(group: str, fact: PartitionFacts, aim: _Aim) -> Row:
@@ -295,10 +304,13 @@ def _row(group: str, fact: PartitionFacts, aim: _Aim) -> Row:
 
 
 def distance(old: OffsetAndMetadata | None, new: OffsetAndMetadata, fact: PartitionFacts) -> tuple[int, int]:
-    """Return the numbers of offsets in the log that are read again, and that are skipped."""
-    if old is None or fact.start is None or fact.end is None:
+    """Return the numbers of offsets in the log that are read again, and that are skipped.
+
+    Without a committed offset nothing has been read, so all offsets before the new one are skipped.
+    """
+    if fact.start is None or fact.end is None:
         return 0, 0
-    before, after = (min(max(it.offset, fact.start), fact.end) for it in (old, new))
+    before, after = (fact.start if it is None else min(max(it.offset, fact.start), fact.end) for it in (old, new))
     return max(0, before - after), max(0, after - before)
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from kcli.admin.offsets.offset_plan import WHOLE_TOPIC, FromOffsets
 from kcli.errors import BrokerError, ConfigError
 from kcli.structs import OffsetAndMetadata, TopicPartition
+from kcli.text import group_text
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.offset_plan import FirstRecord, Plan, Row
@@ -212,8 +213,6 @@ def offsets_for_groups(content: Positions, groups: Collection[str], to_group: st
     """Return the offsets to commit, each for a named group."""
     if not content.offsets:
         raise ConfigError(f"{source} has no offsets")
-    if "" in groups or to_group == "":
-        raise ConfigError("group name must not be empty")
     unnamed = {tp: at for (group, tp), at in content.offsets.items() if group is None}
     if unnamed and content.groups:
         raise ConfigError(f"{source} has offsets with a group and without one")
@@ -234,4 +233,6 @@ def offsets_for_groups(content: Positions, groups: Collection[str], to_group: st
 def _check_present(groups: Collection[str], present: Collection[str], source: str) -> None:
     for group in groups:
         if group not in present:
-            raise ConfigError(f"{source} has no group {group}; it has {', '.join(present)}")
+            raise ConfigError(
+                f"{source} has no group {group_text(group)}; it has {', '.join(map(group_text, present))}"
+            )

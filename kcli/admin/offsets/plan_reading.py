@@ -17,6 +17,7 @@ from kcli.admin.offsets.plan_files import PLAN_KIND, POSITIONS_KIND, VERSION, Po
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
+from kcli.text import group_text
 
 _CELLS = {"leader_epoch": "epoch"}  # after `old_` and `new_`
 
@@ -35,9 +36,8 @@ def offsets_of(plan: Plan, source: str) -> FromOffsets:
     for row in plan.rows:
         if row.action in ("refuse", "delete"):
             what = "refuses" if row.action == "refuse" else "deletes"
-            raise ConfigError(
-                f"{source} is a plan that {what} {row.group} {_partition_name(row.tp)}, so it has no offset for it"
-            )
+            name = f"{group_text(row.group)} {_partition_name(row.tp)}"
+            raise ConfigError(f"{source} is a plan that {what} {name}, so it has no offset for it")
         if row.new is not None and row.action != "skip":
             offsets[row.group, row.tp] = row.new
     return FromOffsets(offsets, source)
@@ -156,7 +156,7 @@ def _offsets(
     offsets: dict[tuple[str | None, TopicPartition], OffsetAndMetadata] = {}
     seen: dict[tuple[str | None, TopicPartition], Place] = {}
     for place, item in items:
-        group = optional_text(item, "group", place) or None
+        group = optional_text(item, "group", place)
         tp = TopicPartition(required_text(item, "topic", place), required_number(item, "partition", place))
         if (group, tp) in seen:
             raise place.error(f"{_partition_name(tp)} is a duplicate of {seen[group, tp].where}")
@@ -166,7 +166,9 @@ def _offsets(
 
 
 def _row(item: Mapping[str, Any], place: Place) -> Row:
-    group, topic = required_text(item, "group", place), optional_text(item, "topic", place) or ""
+    group, topic = optional_text(item, "group", place), optional_text(item, "topic", place) or ""
+    if group is None:
+        raise place.error("missing group")
     number = optional_number(item, "partition", place)
     action: Any = item.get("action")
     if action not in get_args(Action):
@@ -208,7 +210,7 @@ def _checked(rows: Iterator[tuple[Place, Row]]) -> list[Row]:
     for place, row in rows:
         if (row.group, row.tp) in seen:
             where = seen[row.group, row.tp].where
-            raise place.error(f"{_partition_name(row.tp)} of group {row.group} is a duplicate of {where}")
+            raise place.error(f"{_partition_name(row.tp)} of group {group_text(row.group)} is a duplicate of {where}")
         seen[row.group, row.tp] = place
         checked.append(row)
     return checked

@@ -9,6 +9,7 @@ from kcli.admin.groups.group import SHARE
 from kcli.admin.offsets.offset_plan import ABSENT
 from kcli.errors import KcliError, NotFound, Refused
 from kcli.structs import OffsetAndMetadata, TopicPartition
+from kcli.text import group_text
 
 if TYPE_CHECKING:
     from kcli.admin.groups.listing import SelectedGroups
@@ -42,7 +43,7 @@ def read_positions(
         raise error
     for name, group in described.values.items():
         if group.type == SHARE:
-            raise Refused(f"{name} is a share group, which has no committed offsets")
+            raise Refused(f"{group_text(name)} is a share group, which has no committed offsets")
     committed = committed_offsets(client, groups, deadline_ms, coordinators=coordinators)
     for error in committed.errors.values():
         raise error

@@ -34,6 +34,7 @@ from kcli.client.requests import Results, half_deadline
 from kcli.client.routing import Coordinators
 from kcli.errors import ConfigError, KcliError, NotFound, TimeoutExpired
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kcli.text import group_text
 
 if TYPE_CHECKING:
     from kcli.admin.groups.group import Group
@@ -81,8 +82,10 @@ def refused_group(group: str, error: KcliError) -> Row:
 
 def _nothing_to_move(group: str, target: Target, similar: str) -> KcliError:
     if isinstance(target, FromOffsets):
-        return NotFound(f"{target.source} has no offsets of group {group}")
-    return NotFound(f"group {group} has no committed offsets{similar}; use --topic to set offsets in named topics")
+        return NotFound(f"{target.source} has no offsets of group {group_text(group)}")
+    return NotFound(
+        f"group {group_text(group)} has no committed offsets{similar}; use --topic to set offsets in named topics"
+    )
 
 
 def plan_copy(
@@ -101,12 +104,12 @@ def plan_copy(
     from kcli.admin.offsets.positions import check_scope, read_positions
 
     if group == to_group:
-        raise ConfigError(f"cannot copy group {group} to itself")
+        raise ConfigError(f"cannot copy group {group_text(group)} to itself")
     source = read_positions(client, {group: None}, scope, deadline_ms)[group]
-    check_scope(source.offsets, scope, f"group {group}")
+    check_scope(source.offsets, scope, f"group {group_text(group)}")
     if not source.offsets:
-        raise NotFound(f"group {group} has no committed offsets")
-    target = FromOffsets({(to_group, tp): at for tp, at in source.offsets.items()}, f"group {group}")
+        raise NotFound(f"group {group_text(group)} has no committed offsets")
+    target = FromOffsets({(to_group, tp): at for tp, at in source.offsets.items()}, f"group {group_text(group)}")
     plan = plan_group_reset(client, [to_group], target, deadline_ms, if_out_of_range=if_out_of_range)
     return plan._replace(kind="copy"), source.state
 
@@ -116,7 +119,7 @@ def plan_delete(client: ConsumerNetworkClient, group: str, scope: Scope, deadlin
     from kcli.admin.offsets.positions import check_scope, read_positions
 
     source = read_positions(client, {group: None}, scope, deadline_ms)[group]
-    check_scope(source.offsets, scope, f"group {group}")
+    check_scope(source.offsets, scope, f"group {group_text(group)}")
     check_cluster(client, None, deadline_ms)  # requests the cluster id, for the plan
     rows = [Row(group, tp, at, None, "delete", "as requested") for tp, at in source.offsets.items()]
     states, cluster_id = {group: source.state}, client.metadata.cluster.cluster_id
@@ -147,8 +150,8 @@ def target_of_group(client: ConsumerNetworkClient, group: str, deadline_ms: floa
             raise committed
         offsets[None, tp] = committed
     if not offsets:
-        raise NotFound(f"group {group} has no committed offsets")
-    return FromOffsets(offsets, f"group {group}")
+        raise NotFound(f"group {group_text(group)} has no committed offsets")
+    return FromOffsets(offsets, f"group {group_text(group)}")
 
 
 class GroupFacts(NamedTuple):

@@ -11,7 +11,7 @@ from kcli.cli.group.selection import AllGroups, GroupNames, IsolationLevel, Matc
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
 from kcli.errors import ConfigError, KcliError
-from kcli.text import format_count, format_duration
+from kcli.text import format_count, format_duration, group_text
 
 if TYPE_CHECKING:
     import re
@@ -203,7 +203,7 @@ def _group_summary(survey: GroupSurvey) -> Iterator[str]:
 
     group = survey.group
     facts = ", ".join(text for text in (group.type, group.state, format_count(len(group.members), "member")) if text)
-    yield f"{group.group} ({facts}): {format_totals(total_lag(survey.partitions))}"
+    yield f"{group_text(group.group)} ({facts}): {format_totals(total_lag(survey.partitions))}"
     yield from _spark_queries(survey.partitions)
     topics = total_lag_by_topic(survey.partitions)
     if len(topics) > 1:

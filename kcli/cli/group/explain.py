@@ -49,9 +49,7 @@ def run(
     from kcli.admin.explain.observe import observe_twice
     from kcli.admin.explain.rules import explain
     from kcli.admin.groups.listing import with_suggestions
-    from kcli.cli.group.selection import check_names
 
-    check_names(group)
     _check(interval, fail_on)
     names = list(dict.fromkeys(group))
     with closing(common.connect()) as client:
@@ -134,12 +132,12 @@ def _print_pages(
 def heading(seen: Observations) -> str:
     """Return a line on the group and its observations."""
     from kcli.admin.groups.lag import total_lag
-    from kcli.text import format_count, format_duration
+    from kcli.text import format_count, format_duration, group_text
 
     group = seen.group
     totals = total_lag(seen.partitions)
     return (
-        f"{group.group}: {group.type} group, {group.state}, {format_count(len(group.members), 'member')}, "
+        f"{group_text(group.group)}: {group.type} group, {group.state}, {format_count(len(group.members), 'member')}, "
         f"{format_count(totals.partitions, 'partition')}, lag {_lag(totals)}; "
         f"two observations, {format_duration(seen.elapsed_ms)} apart"
     )

@@ -30,6 +30,7 @@ from kcli.cli.options import OUTPUTS as COMMON_OUTPUTS
 from kcli.cli.options import Common, check_choice, naming
 from kcli.cli.parser import Option
 from kcli.errors import ConfigError
+from kcli.text import group_text
 
 if TYPE_CHECKING:
     from kcli.admin.groups.lag import PartitionLag
@@ -127,9 +128,10 @@ def judge(surveys: Iterable[GroupSurvey], condition: Condition, status: int) -> 
     from kcli.admin.groups.group_conditions import judge_groups
 
     verdicts = judge_groups(surveys, condition)
-    lines = [f"kcli: {group}: {condition.text}: {values}" for group, values in verdicts.holds.items()]
+    lines = [f"kcli: {group_text(group)}: {condition.text}: {values}" for group, values in verdicts.holds.items()]
     lines += [
-        f"kcli: {group}: unknown whether {condition.text}: {values}" for group, values in verdicts.unknown.items()
+        f"kcli: {group_text(group)}: unknown whether {condition.text}: {values}"
+        for group, values in verdicts.unknown.items()
     ]
     if verdicts.holds:
         return exit_status.THRESHOLD, lines
@@ -169,9 +171,10 @@ def _report_beyond_end(env: Environment, surveys: Iterable[GroupSurvey]) -> None
 
     for survey in surveys:
         if count := total_lag(survey.partitions).beyond_end:
+            partitions = format_count(count, "partition")
             env.report(
-                f"kcli: note: {survey.group.group}: the committed offset of {format_count(count, 'partition')} is "
-                "after the log end, so the lag is unknown: the log was truncated, or the topic was created again"
+                f"kcli: note: {group_text(survey.group.group)}: the committed offset of {partitions} is after the log "
+                "end, so the lag is unknown: the log was truncated, or the topic was created again"
             )
 
 

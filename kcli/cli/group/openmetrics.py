@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from kcli.cli.options import check_choice
 from kcli.cli.parser import Option
 from kcli.errors import ConfigError, KcliError
+from kcli.text import group_text
 
 if TYPE_CHECKING:
     from kcli.admin.groups.lag_metrics import LagMetrics, Metric
@@ -98,6 +99,6 @@ class Families:
 def report_failures(env: Environment, selected: SelectedGroups, surveys: Results[str, GroupSurvey]) -> None:
     """Report each group and each broker that failed in one line."""
     for group, error in surveys.errors.items():
-        env.report(f"kcli: {group}: {error.message}")
+        env.report(f"kcli: {group_text(group)}: {error.message}")
     for node, error in selected.failed_brokers.items():
         env.report(f"kcli: {node}: {error.message}")

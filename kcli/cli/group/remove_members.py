@@ -52,9 +52,7 @@ def run(
     from kcli.admin.groups.describe import describe_groups
     from kcli.admin.groups.listing import with_suggestions
     from kcli.admin.groups.removal import plan_member_removal, remove_members
-    from kcli.cli.group.selection import check_names
 
-    check_names([group])
     ids = member or [], instance_id or [], client_id or []
     if all_members == any(ids):
         raise ConfigError("select members with --member, --instance-id and --client-id, or all of them with --all")

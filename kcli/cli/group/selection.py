@@ -45,14 +45,7 @@ def check_selection(names: Sequence[str], match: str | None, *, every: bool | No
     if sum((bool(names), bool(every), match is not None)) != 1:
         others = " or --match REGEX" if every is None else ", --all, or --match REGEX"
         raise ConfigError(f"select groups in exactly one form: group names{others}")
-    check_names(names)
     return pattern(match)
-
-
-def check_names(names: Sequence[str]) -> None:
-    """Raise ConfigError for an empty name, which an unset variable of a script gives."""
-    if "" in names:
-        raise ConfigError("group name must not be empty")
 
 
 def pattern(match: str | None) -> re.Pattern[str] | None:

@@ -9,6 +9,7 @@ from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
+from kcli.text import group_text
 
 COLUMNS = ["group", "until", "reached", "state", "members", "lag", "waited_ms"]
 
@@ -32,12 +33,10 @@ def run(
     must have existed when the wait began.
     """
     from kcli.admin.groups.group_conditions import needs_offsets, parse_until, wait_for_group
-    from kcli.cli.group.selection import check_names
     from kcli.cli.options import check_interval, naming
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Item, Report
 
-    check_names([group])
     with naming("--until"):
         condition = parse_until(until)
     check_interval(interval)
@@ -49,7 +48,7 @@ def run(
             condition,
             deadline_ms,
             interval_ms=interval * 1000,
-            progress=lambda values: env.report(f"{group}: {values}") if common.verbose else None,
+            progress=lambda values: env.report(f"{group_text(group)}: {values}") if common.verbose else None,
         )
     item: Item = {"group": group, "until": until, "reached": result.reached}
     if result.state is not None:
@@ -60,5 +59,5 @@ def run(
     print_report(env, Report("group.wait", COLUMNS, [item], [{**item, "members": result.members}]), common.output)
     if result.reached:
         return exit_status.DONE
-    env.report(f"kcli: {group} did not reach {until} in {common.timeout_ms / 1000:g} s: {result.values}")
+    env.report(f"kcli: {group_text(group)} did not reach {until} in {common.timeout_ms / 1000:g} s: {result.values}")
     return exit_status.INCOMPLETE

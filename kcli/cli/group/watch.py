@@ -42,10 +42,8 @@ def run(
     narrow. Otherwise it prints a line for each topic and sample (also as jsonl, csv, tsv).
     """
     from kcli.cli.environment import StopSignals
-    from kcli.cli.group.selection import check_names
     from kcli.cli.options import check_interval
 
-    check_names(group)
     check_interval(interval)
     if samples is not None and samples < 1:
         raise ConfigError(f"--count: {samples} is not valid; use a number of at least 1")

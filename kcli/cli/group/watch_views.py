@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kcli.cli.output.escapes import visible
 from kcli.cli.output.report import Report, cell, display_width, header
 from kcli.cli.output.table import GAP, fitting_columns, style_of
-from kcli.text import format_duration, format_time
+from kcli.text import format_duration, format_time, group_text
 
 if TYPE_CHECKING:
     from kcli.admin.groups.rates import TopicRow
@@ -46,7 +46,7 @@ def row_item(row: TopicRow) -> Item:
 
 def row_cells(row: TopicRow) -> list[str]:
     """Return the cells of COLUMNS: `-` for an unknown value, `never` for a lag that does not shrink."""
-    values = {**as_row(row_item(row)), "drain": drain(row)}
+    values = {**as_row(row_item(row)), "group": group_text(row.group), "drain": drain(row)}
     return [_cell(values[column]) for column in COLUMNS]
 
 
@@ -108,7 +108,7 @@ class LineView:
         self._env.stdout.flush()
         for row in rows:
             if row.error is not None:
-                self._env.report(f"kcli: {row.group}: {cell(str(row.error))}")
+                self._env.report(f"kcli: {group_text(row.group)}: {cell(str(row.error))}")
 
     def _separated(self, rows: Sequence[TopicRow], time: str) -> str:
         from kcli.cli.output.csv import as_csv, as_tsv
@@ -221,7 +221,9 @@ def picture(rows: Sequence[TopicRow], wall_ms: int, footer: str, bars: str = BAR
             texts["lag_so_far"] = texts["lag_so_far"][-widths["lag_so_far"] :]
         table.add_row(*(Text(text, style=style_of(name, text)) for name, text in texts.items()))
     time = datetime.fromtimestamp(wall_ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
-    errors = [Text(visible(f"{row.group}: {row.error}"), style="red") for row in rows if row.error is not None]
+    errors = [
+        Text(visible(f"{group_text(row.group)}: {row.error}"), style="red") for row in rows if row.error is not None
+    ]
     hidden = ", ".join(header(name) for name in cells if name not in shown)
     note = f"{time}  {footer}{f'; too narrow for {hidden}' if hidden else ''}"
     return Group(table, *errors, Text(note, style="dim"))

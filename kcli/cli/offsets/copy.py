@@ -10,6 +10,7 @@ from kcli.cli.mutation import Execute
 from kcli.cli.offsets.options import IfOutOfRangeText, TopicScope
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
+from kcli.text import group_text
 
 
 def run(
@@ -28,19 +29,17 @@ def run(
     restores the previous offsets, as for `kcli offsets reset`.
     """
     from kcli.admin.offsets.reset import plan_copy
-    from kcli.cli.group.selection import check_names
     from kcli.cli.offsets.options import parse_policies, parse_scope
     from kcli.cli.offsets.run_plan import run_plan
     from kcli.errors import ConfigError
 
-    check_names([group, to_group])
     if group == to_group:
-        raise ConfigError(f"cannot copy group {group} to itself")
+        raise ConfigError(f"cannot copy group {group_text(group)} to itself")
     scope = parse_scope(topic)
     policy = parse_policies("refuse", if_out_of_range)["if_out_of_range"]
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
         plan, state = plan_copy(client, group, to_group, deadline_ms, scope=scope, if_out_of_range=policy)
         if state not in ("Empty", "Dead"):
-            env.report(f"{group} is {state}; its members continue to commit")
+            env.report(f"{group_text(group)} is {state}; its members continue to commit")
         return run_plan(env, common, client, plan, deadline_ms, execute=execute)

@@ -33,11 +33,9 @@ def run(
     deleted may be deleted too; `kcli offsets undo` restores everything.
     """
     from kcli.admin.offsets.reset import plan_delete
-    from kcli.cli.group.selection import check_names
     from kcli.cli.offsets.options import parse_scope
     from kcli.cli.offsets.run_plan import run_plan
 
-    check_names([group])
     scope = parse_scope(topic)
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:

@@ -38,7 +38,7 @@ def run(
     from kcli.admin.offsets.positions import export_offsets
     from kcli.cli.group.selection import check_selection
     from kcli.cli.offsets.options import parse_scope
-    from kcli.text import format_count
+    from kcli.text import format_count, group_text
 
     found = check_selection(group or (), match, every=all_groups)
     scope = parse_scope(topic)
@@ -50,7 +50,9 @@ def run(
     env.stdout.write(_text(env, export.positions, output))
     for name, positions in export.groups.items():
         continues = "" if positions.state in ("Empty", "Dead") else "; its members continue to commit"
-        env.report(f"{name} ({positions.state}): {format_count(len(positions.offsets), 'partition')}{continues}")
+        env.report(
+            f"{group_text(name)} ({positions.state}): {format_count(len(positions.offsets), 'partition')}{continues}"
+        )
     return exit_status.DONE
 
 

@@ -11,7 +11,7 @@ from kcli.admin.offsets.offset_plan import ABSENT, WHOLE_TOPIC
 from kcli.admin.offsets.plan_files import row_item
 from kcli.cli.output.escapes import visible
 from kcli.cli.output.report import Report, error_field, failure_status
-from kcli.text import format_count, format_timestamp
+from kcli.text import format_count, format_timestamp, group_text
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.offset_plan import FirstRecord, Plan, Row
@@ -95,12 +95,12 @@ def plan_lines(plan: Plan, similar: Mapping[str, str] | None = None) -> Iterator
     for group, rows in groups:
         state = plan.states.get(group)
         if len(groups) <= FEW:
-            yield f"{group}{f' ({state})' if state else ''}: {_sums(rows)}"
+            yield f"{group_text(group)}{f' ({state})' if state else ''}: {_sums(rows)}"
         new = [row.tp for row in rows if row.old is None and row.tp.partition != WHOLE_TOPIC and row.error is None]
         if state == ABSENT and any(row.new is not None for row in rows):
-            yield f"group {group} does not exist{(similar or {}).get(group, '')}; the commit creates it"
+            yield f"group {group_text(group)} does not exist{(similar or {}).get(group, '')}; the commit creates it"
         elif new:
-            yield f"{group} has no committed offset in {partition_names(new)}"
+            yield f"{group_text(group)} has no committed offset in {partition_names(new)}"
 
 
 def _sums(rows: Iterable[Row]) -> str:
@@ -127,7 +127,7 @@ def refusal_lines(plan: Plan, errors: Iterable[KcliError]) -> Iterator[str]:
     for row in plan.refused:
         reasons.setdefault((row.group, str(row.error) if row.error else row.why), []).append(row.tp)
     for (group, reason), tps in list(reasons.items())[:FEW]:
-        yield f"refused: {group}: {partition_names(tps)}: {reason}"
+        yield f"refused: {group_text(group)}: {partition_names(tps)}: {reason}"
     if len(reasons) > FEW:
         yield f"refused: {len(reasons) - FEW} more"
 

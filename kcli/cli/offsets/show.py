@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kcli.cli.environment import Environment
 from kcli.cli.group.selection import AllGroups, GroupNames, Match, Wide
 from kcli.cli.options import Common
+from kcli.text import group_text
 
 if TYPE_CHECKING:
     from kcli.admin.groups.listing import SelectedGroups
@@ -45,7 +46,7 @@ def run(
     if common.output in (None, "table"):
         for name, survey in surveys.values.items():
             if survey.error is None and not any(row.committed for row in survey.partitions):
-                env.report(f"{name} ({survey.group.state}) has no committed offsets")
+                env.report(f"{group_text(name)} ({survey.group.state}) has no committed offsets")
     return status_of_survey(selected, surveys)
 
 

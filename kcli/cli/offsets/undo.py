@@ -11,7 +11,7 @@ from kcli.cli.mutation import Execute
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
 from kcli.errors import ConfigError
-from kcli.text import format_count, format_duration, format_time
+from kcli.text import format_count, format_duration, format_time, group_text
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
@@ -74,7 +74,7 @@ def _last(client: ConsumerNetworkClient, store: SnapshotStore, deadline_ms: floa
 def description(snapshot: Snapshot, now_ms: float) -> str:
     """Return `the reset of billing (3 partitions), 2d04h ago`: the change that an undo takes back, and its age."""
     groups = snapshot.groups
-    names = ", ".join(groups) if len(groups) <= _FEW else f"{len(groups)} groups"
+    names = ", ".join(map(group_text, groups)) if len(groups) <= _FEW else f"{len(groups)} groups"
     size = format_count(len(snapshot.changes), "partition")
     age_ms = now_ms - snapshot.made_ms
     when = f"{format_duration(age_ms)} ago" if age_ms >= 0 else f"at {format_time(snapshot.made_ms)}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kcli.text import group_text
+
 if TYPE_CHECKING:
     from kcli.admin.explain.findings import Finding
     from kcli.cli.environment import Environment
@@ -34,7 +36,7 @@ def page(env: Environment, heading: str, findings: Iterable[Finding]) -> str:
     escape = visible if env.stdout_is_terminal else str
     lines = [escape(heading)]
     for finding in findings:
-        lines += ["", f"{_severity(env, finding)} {finding.kind}: {escape(finding.subject)}"]
+        lines += ["", f"{_severity(env, finding)} {finding.kind}: {escape(group_text(finding.subject))}"]
         lines += _paragraph(env, escape(finding.evidence), "  ") + _paragraph(env, escape(finding.advice), "  -> ")
     if len(lines) == 1:
         lines.append("  no findings")

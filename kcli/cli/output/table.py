@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcli.cli.output.report import display_width, header, is_numeric, padded, texts_of
+from kcli.text import group_text
 
 if TYPE_CHECKING:
     from kcli.cli.environment import Environment
@@ -26,7 +27,7 @@ _HEADING_PADDING = 2  # tabulate makes a column at least this much wider than it
 def as_table(env: Environment, report: Report) -> tuple[str, list[str]]:
     """Return the report's rows as a table, with an ERROR column if a row failed, and the columns that are left out."""
     columns, hidden = _shown_columns(env, report)
-    values = report.values(columns)
+    values = _values(report, columns)
     numeric = [is_numeric(column) for column in values]
     headers = [header(column) for column in columns]
     if values and len(values[0]) > FAST_ABOVE:
@@ -43,12 +44,21 @@ def _shown_columns(env: Environment, report: Report) -> tuple[list[str], list[st
     if not env.stdout_is_terminal or not report.optional:
         return columns, []
     widths = {}
-    for name, values in zip(columns, report.values(columns), strict=True):
+    for name, values in zip(columns, _values(report, columns), strict=True):
         widest = max(map(display_width, {header(name), *texts_of(values, finish=_printable)}))
         widths[name] = min(widest, _ERROR_WIDTH) if name == "error" else widest
     always = [name for name in columns if name not in report.optional]
     shown = fitting_columns(widths, always, report.optional, env.width)
     return shown, [name for name in columns if name not in shown]
+
+
+def _values(report: Report, columns: Sequence[str]) -> list[Sequence[Any]]:
+    """Return the values by column. A group with the empty name must not look like a missing value."""
+    found = report.values(columns)
+    if "group" in columns:
+        number = columns.index("group")
+        found[number] = [group_text(value) if isinstance(value, str) else value for value in found[number]]
+    return found
 
 
 def fitting_columns(widths: Mapping[str, int], always: Sequence[str], optional: Sequence[str], width: int) -> list[str]:

@@ -22,7 +22,7 @@ from kcli.admin.offsets.offset_plan import (
     plan_reset,
 )
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError
+from kcli.errors import BrokerError, KcliError
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -83,7 +83,7 @@ def test_a_time_selects_the_first_record_at_or_after_it() -> None:
 @pytest.mark.parametrize(
     ("option", "expected"),
     [
-        ("refuse", ("refuse", None, 0, 0, "no record at or after 2024-01-01T12:00:00.000Z")),
+        ("refuse", ("refuse", None, 0, 0, "no record at or after 2024-01-01T12:00:00.000Z; see --if-no-record")),
         ("end", ("move", 100, 0, 50, "no record at or after 2024-01-01T12:00:00.000Z; log end")),
         ("skip", ("skip", 50, 0, 0, "no record at or after 2024-01-01T12:00:00.000Z; skipped")),
     ],
@@ -98,7 +98,7 @@ def test_a_time_without_a_record_is_refused_unless_an_option_says_otherwise(
 
 def test_a_time_beyond_the_calendar_is_shown_as_a_number() -> None:
     row = planned(ToTime(10**18), facts(at_time=OffsetAndTimestamp(-1)))
-    assert row.why == "no record at or after 1000000000000000000"
+    assert row.why == "no record at or after 1000000000000000000; see --if-no-record"
 
 
 # Outside the log
@@ -107,12 +107,16 @@ def test_a_time_beyond_the_calendar_is_shown_as_a_number() -> None:
 @pytest.mark.parametrize(
     ("target", "option", "expected"),
     [
-        (ToOffset(101), "refuse", ("refuse", None, "101 is after the log end 100")),
-        (ToOffset(9), "refuse", ("refuse", None, "9 is before the log start 10")),
+        (ToOffset(101), "refuse", ("refuse", None, "101 is after the log end 100; see --if-out-of-range")),
+        (ToOffset(9), "refuse", ("refuse", None, "9 is before the log start 10; see --if-out-of-range")),
         (ToOffset(900), "clamp", ("move", 100, "clamped from 900 to the log end 100")),
         (ToOffset(0), "clamp", ("move", 10, "clamped from 0 to the log start 10")),
         (ToOffset(900), "skip", ("skip", 50, "900 is after the log end 100; skipped")),
-        (ShiftBy(-60), "refuse", ("refuse", None, "shifted by -60, -10 is before the log start 10")),
+        (
+            ShiftBy(-60),
+            "refuse",
+            ("refuse", None, "shifted by -60, -10 is before the log start 10; see --if-out-of-range"),
+        ),
         (ShiftBy(2**63), "clamp", ("move", 100, f"shifted by +{2**63}, clamped from {50 + 2**63} to the log end 100")),
     ],
 )
@@ -148,21 +152,24 @@ def test_counts_include_only_offsets_within_the_log(
 # Nothing committed
 
 
-@pytest.mark.parametrize("target", [ToEarliest(), ToLatest(), ToOffset(30), FromOffsets({(None, T0): OLD})])
-def test_a_partition_without_a_committed_offset_is_marked(target: Target) -> None:
-    row = planned(target, facts(None))
-    assert (row.action, row.old, row.reread, row.skipped) == ("move", None, 0, 0)
+@pytest.mark.parametrize(
+    ("target", "skipped"),
+    [(ToEarliest(), 0), (ToLatest(), 90), (ToOffset(30), 20), (FromOffsets({(None, T0): OLD}), 40)],
+)
+def test_a_partition_without_a_committed_offset_skips_all_before_the_new_one(target: Target, skipped: int) -> None:
+    row = planned(target, facts(None))  # the log has the offsets 10 to 99
+    assert (row.action, row.old, row.reread, row.skipped) == ("move", None, 0, skipped)
     assert row.why.endswith("; no committed offset before")
 
 
 @pytest.mark.parametrize(
     ("target", "option", "expected"),
     [
-        (ToCurrent(), "refuse", ("refuse", None, "no committed offset")),
+        (ToCurrent(), "refuse", ("refuse", None, "no committed offset; see --if-no-record")),
         (ToCurrent(), "end", ("move", 100, "no committed offset; log end")),
         (ToCurrent(), "skip", ("skip", None, "no committed offset; skipped")),
-        (ShiftBy(1), "refuse", ("refuse", None, "no committed offset to shift")),
-        (ShiftBy(1), "end", ("refuse", None, "no committed offset to shift")),
+        (ShiftBy(1), "refuse", ("refuse", None, "no committed offset to shift; see --if-no-record")),
+        (ShiftBy(1), "end", ("refuse", None, "no committed offset to shift; see --if-no-record")),
         (ShiftBy(1), "skip", ("skip", None, "no committed offset to shift; skipped")),
     ],
 )
@@ -178,6 +185,19 @@ def test_offsets_of_another_group_keep_leader_epoch_and_metadata() -> None:
     other = OffsetAndMetadata(70, 2, "theirs")
     row = planned(FromOffsets({(None, T0): other}, "group billing"))
     assert (row.action, row.new, row.skipped, row.why) == ("move", other, 20, "as in group billing")
+
+
+@pytest.mark.parametrize("at", [5, 300])
+def test_an_offset_that_is_committed_already_is_kept_wherever_the_log_is(at: int) -> None:
+    old = OffsetAndMetadata(at, 3, "mine")
+    target = FromOffsets({("g", T0): old})
+    for known in (facts(old), facts(old)._replace(start=None, end=None, error=KcliError("no leader"))):
+        row = planned(target, known)
+        assert (row.action, row.new) == ("keep", old)
+        assert row.why.startswith("as in the file")
+    assert planned(ToOffset(at), facts(old)).action == "keep"
+    other = planned(FromOffsets({("g", T0): old._replace(metadata="theirs")}), facts(old))
+    assert (other.action, "; see --if-out-of-range" in other.why) == ("refuse", True)
 
 
 def test_different_metadata_move_a_row_of_the_same_offset() -> None:
@@ -206,7 +226,7 @@ def test_offset_zero_in_a_file_is_an_offset() -> None:
 
 def test_a_partition_missing_in_the_file_is_refused_if_it_has_a_committed_offset() -> None:
     nothing = FromOffsets({}, "positions.csv")
-    assert brief(planned(nothing)) == ("refuse", None, 0, 0, "no offset in positions.csv")
+    assert brief(planned(nothing)) == ("refuse", None, 0, 0, "no offset in positions.csv; see --if-no-record")
     assert planned(nothing, if_no_record="skip").action == "skip"
     row = planned(nothing, facts(None))
     assert (row.action, row.new, row.why) == ("keep", None, "no offset in positions.csv; no committed offset before")
@@ -214,7 +234,8 @@ def test_a_partition_missing_in_the_file_is_refused_if_it_has_a_committed_offset
 
 def test_offsets_of_files_must_be_within_the_log() -> None:
     target = FromOffsets({(None, T0): OffsetAndMetadata(900, 2, "theirs")}, "positions.csv")
-    assert brief(planned(target)) == ("refuse", None, 0, 0, "as in positions.csv, 900 is after the log end 100")
+    why = "as in positions.csv, 900 is after the log end 100; see --if-out-of-range"
+    assert brief(planned(target)) == ("refuse", None, 0, 0, why)
     clamped = planned(target, if_out_of_range="clamp")
     assert clamped.new == OffsetAndMetadata(100, -1, "theirs")
 

@@ -68,7 +68,7 @@ def test_a_reset_to_a_time_has_first_records_and_sizes(any_kafka: Kafka) -> None
     ]
     assert [row.why for row in rows[1:]] == [
         "first record at or after 2023-11-14T22:21:19.999Z",
-        "no record at or after 2023-11-14T22:21:19.999Z; no committed offset before",
+        "no record at or after 2023-11-14T22:21:19.999Z; see --if-no-record; no committed offset before",
     ]
     previewed = shown(any_kafka, rows)
     assert not previewed.errors
@@ -94,7 +94,7 @@ def test_resets_to_log_ends_by_shifts_and_to_offsets(any_kafka: Kafka) -> None:
     assert outcome(ToEarliest()) == ("move", 0, "log start")
     assert outcome(ToLatest()) == ("move", 10, "log end")
     assert outcome(ShiftBy(3)) == ("move", 7, "shifted by +3")
-    assert outcome(ToOffset(11)) == ("refuse", None, "11 is after the log end 10")
+    assert outcome(ToOffset(11)) == ("refuse", None, "11 is after the log end 10; see --if-out-of-range")
     assert outcome(ToOffset(11), if_out_of_range="clamp") == ("move", 10, "clamped from 11 to the log end 10")
     (latest,) = shown(any_kafka, planned(any_kafka, group, ToLatest())).rows
     assert latest.first is None

@@ -156,16 +156,6 @@ def test_invalid_options_are_one_line_before_any_request(words: str, says: str) 
     assert len(result.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["wait", "--until", "empty"], ["watch"], ["explain"], ["remove-members", "--all"], ["describe"], ["delete"]],
-)
-def test_every_command_refuses_an_empty_group_name(words: list[str]) -> None:
-    result = run_kcli("group", words[0], "", *words[1:], "-b", "127.0.0.1:1", "--timeout", "0.1")
-    assert result.status == 2, result
-    assert "group name must not be empty" in result.err
-
-
 def test_wait_uses_the_field_names_of_the_other_commands(broker: EmbeddedBroker) -> None:
     waited = group(broker, "wait", "billing", "--until", "lag>=0", "--output", "json")
     listed = group(broker, "lag", "billing", "--output", "json")

@@ -16,7 +16,6 @@ NOBODY = ("-b", "127.0.0.1:1", "--timeout", "1")  # asking there would be status
     [
         (["--to-earliest", "--all-topics"], "select groups in exactly one form"),
         (["g", "--match", "g", "--to-earliest", "--all-topics"], "select groups in exactly one form"),
-        (["", "--to-earliest", "--all-topics"], "group name must not be empty"),
         (["--match", "(", "--to-earliest", "--all-topics"], "not a valid regular expression"),
         (["g", "--all-topics"], "give exactly one target: --to-earliest, --to-latest, "),
         (
