@@ -17,6 +17,7 @@ GROUND = {
     "clock",
     "conditions",
     "denials",
+    "metric",
     "private_files",
     "secret",
     "settings",

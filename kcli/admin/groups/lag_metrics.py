@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.lag import rows_by_topic, total_lag
+from kcli.metric import Metric
 
 if TYPE_CHECKING:
     from kcli.admin.groups.lag import PartitionLag
@@ -77,15 +78,6 @@ NAMES: dict[str, MetricNames] = {
         "Start offset of the partition.",
     ),
 }
-
-
-class Metric(NamedTuple):
-    """A gauge: its name, help text, label names, and samples: label values and a value."""
-
-    name: str
-    help: str
-    labels: tuple[str, ...]
-    samples: list[tuple[tuple[str, ...], float]]
 
 
 class LagMetrics:

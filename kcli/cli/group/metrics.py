@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.group.openmetrics import ClusterName, Families, MetricNames, add_survey, metrics_maker
+from kcli.cli.group.openmetrics import ClusterName, MetricNames, add_survey, metrics_maker
 from kcli.cli.group.selection import AllGroups, GroupNames, IsolationLevel, Match, NoTimeLag
 from kcli.cli.options import Common
+from kcli.cli.output.openmetrics import LISTEN, Families, metrics_served, parse_listen
 from kcli.cli.parser import Option
-from kcli.errors import BrokerError, ConfigError, KcliError, WakeupError
+from kcli.errors import BrokerError, KcliError, WakeupError
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from kcli.admin.groups.lag_metrics import LagMetrics
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 
-LISTEN = "127.0.0.1:9308"
 INTERVAL_S = 30.0
 # Prometheus gives up a scrape after 10 seconds, unless it is configured otherwise.
 _FIRST_SURVEY_S = 9.0
@@ -85,21 +85,12 @@ def run(
     wanted = Wanted(group or (), found, int(config.reads_committed), not no_time_lag, timeout_ms)
     with closing(common.connect(config)) as client, StopSignals(client.wakeup) as signals:
         surveyor, page = Surveyor(env, client, wanted, make), Page()
-        with _served(page, address, env), suppress(WakeupError):
+        with metrics_served(page, address, env), suppress(WakeupError):
             while not signals.requested:
                 began_ms = env.clock.now_ms()
                 page.show(surveyor.survey())
                 client.sleep(max(0.0, began_ms + interval * 1000 - env.clock.now_ms()))
     return exit_status.DONE
-
-
-def parse_listen(text: str) -> tuple[str, int]:
-    """Return host and port of `HOST:PORT`. An IPv6 address is in brackets. ConfigError if it is not valid."""
-    host, colon, port = text.rpartition(":")
-    is_valid = colon and host and port.isascii() and port.isdigit() and int(port) < 65536
-    if not is_valid or (":" in host and not (host.startswith("[") and host.endswith("]"))):
-        raise ConfigError(f"--listen: '{text}' is not valid; use HOST:PORT, such as {LISTEN}")
-    return host.strip("[]"), int(port)
 
 
 class Wanted(NamedTuple):
@@ -180,26 +171,3 @@ class Page:
         self._is_ready.wait(_FIRST_SURVEY_S)
         families = self._families
         return [] if families is None else families.collect()
-
-
-@contextmanager
-def _served(page: Page, address: tuple[str, int], env: Environment) -> Iterator[None]:
-    from prometheus_client import start_http_server
-    from prometheus_client.registry import CollectorRegistry
-
-    registry = CollectorRegistry()
-    host, port = address
-    shown = f"[{host}]" if ":" in host else host
-    registry.register(page)
-    try:
-        server, thread = start_http_server(port, host, registry)
-    except (OSError, UnicodeError) as error:  # UnicodeError: not a name that DNS can have
-        problem = error.strerror if isinstance(error, OSError) else "Name or service not known"
-        raise ConfigError(f"--listen: cannot listen on {shown}:{port}: {problem}") from None
-    try:
-        env.report(f"kcli: metrics are at http://{shown}:{server.server_port}/metrics; Ctrl-C ends")
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

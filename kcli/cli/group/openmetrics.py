@@ -1,18 +1,19 @@
-"""Lag metrics as text of OpenMetrics, by prometheus_client; the options of the commands that print or serve them."""
+"""Lag metrics: the options of the commands that print or serve them, and the survey that they show."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.options import check_choice
+from kcli.cli.output.openmetrics import check_package, openmetrics_text
 from kcli.cli.parser import Option
-from kcli.errors import ConfigError, KcliError
+from kcli.errors import KcliError
 from kcli.text import group_text
 
 if TYPE_CHECKING:
-    from kcli.admin.groups.lag_metrics import LagMetrics, Metric
+    from kcli.admin.groups.lag_metrics import LagMetrics
     from kcli.admin.groups.listing import SelectedGroups
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.cli.environment import Environment
@@ -41,23 +42,10 @@ def metrics_maker(common: Common, names: str | None, cluster: str | None) -> Cal
 
     style = LAG_EXPORTER if names is None else names
     check_choice("--metric-names", style, STYLES)
-    try:
-        import prometheus_client  # noqa: F401 - a missing package is reported before anything is asked
-    except ImportError:
-        raise ConfigError(
-            "metrics need the Python package prometheus_client: pip install 'kcli-kafka[metrics]'"
-        ) from None
+    check_package()
     profile = common.profile.applied
     cluster = cluster or (profile.name if profile is not None else common.given["bootstrap.servers"])
     return lambda: LagMetrics(style, cluster)
-
-
-def openmetrics_text(metrics: LagMetrics) -> str:
-    """Return the metrics as text, with the line that ends it."""
-    from prometheus_client.openmetrics.exposition import generate_latest
-
-    text: bytes = generate_latest(Families(metrics.metrics))  # type: ignore[no-untyped-call]
-    return text.decode()
 
 
 @contextmanager
@@ -68,7 +56,7 @@ def without_metrics(env: Environment, make: Callable[[], LagMetrics]) -> Iterato
     except KcliError:
         metrics = make()
         metrics.add_cluster(up=False)
-        env.stdout.write(openmetrics_text(metrics))
+        env.stdout.write(openmetrics_text(metrics.metrics))
         raise
 
 
@@ -76,24 +64,6 @@ def add_survey(metrics: LagMetrics, wall_ms: int, selected: SelectedGroups, surv
     """Add a survey that reached the cluster at a wall time in ms."""
     metrics.add_cluster(up=True, failed_brokers=len(selected.failed_brokers), survey_s=wall_ms / 1000)
     metrics.add_groups(surveys.values, surveys.errors)
-
-
-class Families:
-    """Metrics as a collector of prometheus_client: `collect` returns its families."""
-
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        from prometheus_client.core import GaugeMetricFamily
-
-        self._families: list[Any] = []
-        for metric in metrics:
-            family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
-            for labels, value in metric.samples:
-                family.add_metric(labels, value)
-            self._families.append(family)
-
-    def collect(self) -> list[Any]:
-        """Return the families; the interface of prometheus_client."""
-        return self._families
 
 
 def report_failures(env: Environment, selected: SelectedGroups, surveys: Results[str, GroupSurvey]) -> None:

@@ -16,8 +16,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from kcli.broker.embedded import EmbeddedBroker
-from kcli.cli.group.metrics import parse_listen
-from kcli.errors import ConfigError
 from tests.cli.fake import run_kcli
 from tests.limits import Limit, killed_after
 
@@ -167,11 +165,3 @@ def test_wrong_options(words: tuple[str, ...], message: str) -> None:
     result = run_kcli("group", *words)
     assert result.status == 2
     assert result.err.startswith(f"kcli: {message}")
-
-
-def test_addresses_to_listen_on() -> None:
-    assert parse_listen("127.0.0.1:0") == ("127.0.0.1", 0)
-    assert parse_listen("[::1]:9308") == ("::1", 9308)
-    for text in ("", ":9308", "::1:9308", "localhost:", "localhost:65536", "localhost:-1"):
-        with pytest.raises(ConfigError):
-            parse_listen(text)
