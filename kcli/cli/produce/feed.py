@@ -179,30 +179,44 @@ class Splitter:
         self._delimiter = delimiter
         self._longest_bytes = longest_bytes
         self._overlap = max(len(delimiter) - 1, 0)  # bytes at the end that may be the start of a delimiter
-        self._remainder = b""
+        # The segment without a delimiter so far: its beginning, which grows in place, and its last bytes.
+        self._beginning = bytearray()
+        self._end = b""
         self._skipping = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the segments that end in this chunk."""
-        data = self._remainder + chunk
+        data = self._end + chunk
+        size = len(self._beginning) + len(data)
         segments = data.split(self._delimiter) if self._delimiter else [data]
-        self._remainder = segments.pop()
-        if segments and self._skipping:
-            del segments[0]
-            self._skipping = False
-        if self._skipping or len(self._remainder) > self._longest_bytes + self._overlap:
-            self.too_long += not self._skipping
-            self._skipping = True
-            self._remainder = self._remainder[len(self._remainder) - self._overlap :]
-        return segments if len(data) <= self._longest_bytes else self._without_too_long(segments)
+        remainder = segments.pop()
+        if segments:
+            segments[0] = self._take_beginning() + segments[0]
+            if self._skipping:
+                del segments[0]
+                self._skipping = False
+        searched = max(len(remainder) - self._overlap, 0)
+        self._end = remainder[searched:]
+        if not self._skipping:
+            self._beginning += remainder[:searched]
+            if len(self._beginning) > self._longest_bytes:
+                self._beginning.clear()
+                self.too_long += 1
+                self._skipping = True
+        return segments if size <= self._longest_bytes else self._without_too_long(segments)
 
     def finish(self) -> list[bytes]:
         """Return the segment after the last delimiter, if any, and reset the splitter."""
-        remainder, self._remainder = self._remainder, b""
+        remainder, self._end = self._take_beginning() + self._end, b""
         if self._skipping:
             self._skipping = False
             return []
         return self._without_too_long([remainder]) if remainder else []
+
+    def _take_beginning(self) -> bytes:
+        beginning = bytes(self._beginning)
+        self._beginning.clear()
+        return beginning
 
     def _without_too_long(self, segments: list[bytes]) -> list[bytes]:
         if not segments or max(map(len, segments)) <= self._longest_bytes:
