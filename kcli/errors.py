@@ -202,7 +202,10 @@ class CorruptRecords(KcliError):
 
 
 class RecordTooLarge(KcliError):
-    """A broker truncated a batch at the fetch limit. Evidence: topic, partition, offset, received (bytes)."""
+    """A batch is larger than a limit: the one of the fetch, at which the broker truncated it, or the decompressed size.
+
+    Evidence: topic, partition, offset; received (bytes), or next_offset, the offset after the batch.
+    """
 
 
 class OffsetOutOfRange(KcliError):

@@ -27,6 +27,9 @@ Password: TypeAlias = Secret
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
+#: Default of max.decompressed.batch.bytes, in clients and brokers.
+MAX_DECOMPRESSED_BYTES = 256 << 20
+
 #: A value as a caller gives it: text as in a properties file, or a plain Python value.
 Value: TypeAlias = str | int | bool | float | Secret | Iterable[str]
 

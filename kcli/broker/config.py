@@ -1,7 +1,8 @@
 """Broker settings: Kafka's names, types, defaults and bounds, as attributes with underscores for dots.
 
 Source: https://kafka.apache.org/documentation/#brokerconfigs for 4.3. Defaults that differ: listeners is loopback only,
-node.id is 1, and internal topics have one replica, because there is one node.
+node.id is 1, and internal topics have one replica, because there is one node. max.decompressed.batch.bytes is not
+Kafka's: the largest decompressed size of a batch that is produced, compacted, or searched by time.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from kcli.errors import ConfigError
 from kcli.settings import (
     INT_MAX,
     LONG_MAX,
+    MAX_DECOMPRESSED_BYTES,
     Boolean,
     Double,
     Int,
@@ -108,6 +110,7 @@ class BrokerConfig(Settings):
     log_roll_ms: Long | None = option(None, update=_LIVE)
     log_segment_bytes: Int = option(1_073_741_824, at_least=1_048_576, update=_LIVE)
     log_segment_delete_delay_ms: Long = option(60_000, at_least=0, update=_LIVE)
+    max_decompressed_batch_bytes: Int = option(MAX_DECOMPRESSED_BYTES, at_least=1, internal=True)
     message_max_bytes: Int = option(1_048_588, at_least=0, update=_LIVE)
     min_insync_replicas: Int = option(1, at_least=1, update=_LIVE)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kcli.broker.log.file_records import has_valid_checksum
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, CorruptRecords
+from kcli.errors import BrokerError, CorruptRecords, RecordTooLarge
 from kcli.protocol.records import batch as layout
 from kcli.structs import TopicPartition
 
@@ -135,7 +135,7 @@ class CoordinatorLog:
             if info.magic == 2 and not has_valid_checksum(info):
                 raise CorruptRecords("its checksum is wrong")
             add_batch(number, info)
-        except CorruptRecords as problem:
+        except (CorruptRecords, RecordTooLarge) as problem:
             report(f"{self.topic}-{number}: the batch at offset {info.base_offset} was skipped: {problem}")
 
 

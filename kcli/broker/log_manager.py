@@ -196,6 +196,7 @@ class LogManager:
             report=self.reports.append,
         )
         log.producers.expiration_ms = self._config.producer_id_expiration_ms
+        log.max_decompressed_bytes = self._config.max_decompressed_batch_bytes
         return log
 
     def _schedule_tasks(self, now_wall_ms: int) -> None:

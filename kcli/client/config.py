@@ -13,7 +13,19 @@ from kcli.client import librdkafka
 from kcli.client.login import LoginSettings
 from kcli.errors import ConfigError
 from kcli.security.registry_settings import RegistrySettings
-from kcli.settings import Boolean, Int, List, Long, String, Value, format_value, invalid_value, is_secret, setting
+from kcli.settings import (
+    MAX_DECOMPRESSED_BYTES,
+    Boolean,
+    Int,
+    List,
+    Long,
+    String,
+    Value,
+    format_value,
+    invalid_value,
+    is_secret,
+    setting,
+)
 from kcli.text import closest_name
 
 C = TypeVar("C", bound="ClientConfig")
@@ -92,6 +104,11 @@ class ClientConfig(LoginSettings):
     )
     socket_connection_setup_timeout_max_ms: Long = setting(30_000, "Largest timeout of connection setup.", at_least=0)
     connections_max_idle_ms: Long = setting(300_000, "Close a connection that is idle for this time; negative: never.")
+    max_decompressed_batch_bytes: Int = setting(
+        MAX_DECOMPRESSED_BYTES,
+        "Largest decompressed size of a record batch. A larger one is an error that names the offset after it.",
+        at_least=1,
+    )
     metadata_max_age_ms: Long = setting(300_000, "Refresh metadata at least this often.", at_least=0)
     metadata_recovery_strategy: String = setting(
         "rebootstrap",

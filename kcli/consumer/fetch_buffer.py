@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kcli.consumer.subscription import FetchPosition, PartitionFailure, SubscriptionState
 from kcli.errors import KcliError, RecordTooLarge
+from kcli.settings import MAX_DECOMPRESSED_BYTES
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -133,9 +134,17 @@ class FetchBuffer:
     shows an error, or until its failure has been returned. A `decode` function of the caller gets whole responses.
     """
 
-    def __init__(self, subscription: SubscriptionState, *, check_crcs: bool, decode: Decode | None = None) -> None:
+    def __init__(
+        self,
+        subscription: SubscriptionState,
+        *,
+        check_crcs: bool,
+        max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+        decode: Decode | None = None,
+    ) -> None:
         self._subscription = subscription
         self._check_crcs = check_crcs
+        self._max_decompressed_bytes = max_decompressed_bytes
         self._decode = decode
         self._received: deque[CompletedFetch] = deque()
         self._halted: dict[TopicPartition, int] = {}
@@ -208,7 +217,9 @@ class FetchBuffer:
         if self._decode is not None:
             decoded = self._decode(sections)
         else:
-            decoded = decode_sections(sections, check_crcs=self._check_crcs)
+            decoded = decode_sections(
+                sections, check_crcs=self._check_crcs, max_decompressed_bytes=self._max_decompressed_bytes
+            )
             self._learn_expansion(chunk, decoded)
         self._has_decoded = True
         handed = [(section.tp, self._deliver(section, it)) for section, it in zip(chunk, decoded, strict=True)]

@@ -57,7 +57,12 @@ class Fetcher:
         self._config = config
         self._memory_bytes = memory_bytes
         self.partition_bytes = config.max_partition_fetch_bytes
-        self.buffer = FetchBuffer(subscription, check_crcs=config.check_crcs, decode=decode)
+        self.buffer = FetchBuffer(
+            subscription,
+            check_crcs=config.check_crcs,
+            max_decompressed_bytes=config.max_decompressed_batch_bytes,
+            decode=decode,
+        )
         self._read_committed = config.reads_committed
         backoff_ms = config.retry_backoff_ms, config.retry_backoff_max_ms
         self._partition_backoffs: RetryBackoffs[TopicPartition] = RetryBackoffs(*backoff_ms)

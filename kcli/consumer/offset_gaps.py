@@ -21,6 +21,7 @@ import numpy as np
 
 from kcli.protocol.records.batch_columns import BatchColumns, HeaderRows, decode_headers
 from kcli.protocol.records.sections import DecodedSection, RecordSection
+from kcli.settings import MAX_DECOMPRESSED_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +78,9 @@ class GapRows(HeaderRows):
         return GapRows(self.batches.pick(selection), self.record_offsets)
 
 
-def decode_for_gaps(sections: Sequence[RecordSection]) -> list[DecodedSection]:
+def decode_for_gaps(
+    sections: Sequence[RecordSection], max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> list[DecodedSection]:
     """Decode sections to `GapRows`; a `decode` function for `RangeReader`.
 
     Sections whose headers show holes are decoded to records, and damage in them is detected as for records.
@@ -89,7 +92,7 @@ def decode_for_gaps(sections: Sequence[RecordSection]) -> list[DecodedSection]:
         batches = cast("HeaderRows", it.columns).batches
         offsets = np.empty(0, np.int64)
         if _with_holes(batches).any():
-            [records] = decode_sections([section])
+            [records] = decode_sections([section], max_decompressed_bytes=max_decompressed_bytes)
             offsets = records.columns.offsets
             if records.error is not None or records.next_offset < it.next_offset:
                 it = records

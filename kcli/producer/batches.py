@@ -169,11 +169,12 @@ class ProducerBatch:
         """The records of all calls, decoded."""
         from kcli.protocol.records.record import NewRecord, NewRecords
         from kcli.protocol.records.scan import iter_records
+        from kcli.settings import INT_MAX
 
         encoded = self._encoded or self._encode_pending().finish("none")
         return NewRecords.of(
             NewRecord(record.key, record.value, record.timestamp_ms, record.headers)
-            for record in iter_records(encoded.batch())
+            for record in iter_records(encoded.batch(), INT_MAX)
         )
 
     def add(self, records: NewRecords, size_bytes: int, on_outcome: OnOutcome) -> None:

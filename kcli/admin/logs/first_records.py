@@ -11,6 +11,7 @@ from kcli.protocol.primitives import int64, read_varint
 from kcli.protocol.records import batch
 from kcli.protocol.records.batch import BatchInfo, Buffer, walk_batches
 from kcli.protocol.records.scan import iter_record_heads, read_payload
+from kcli.settings import MAX_DECOMPRESSED_BYTES
 
 MAX_KEY_BYTES = 64
 
@@ -25,10 +26,11 @@ class Sample(NamedTuple):
     batch_offsets: int = 0
 
 
-def first_record(data: Buffer, offset: int) -> Sample | int | None:
+def first_record(data: Buffer, offset: int, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Sample | int | None:
     """Return the record; if these batches do not have it, the next offset to fetch; None without a whole batch.
 
-    `CorruptRecords` for a batch that cannot be read. A compressed message set of format 1 or 0 gives no key.
+    `CorruptRecords` for a batch that cannot be read, `RecordTooLarge` for one that decompresses to more than
+    `max_bytes`. A compressed message set of format 1 or 0 gives no key.
     """
     walk = walk_batches(data, 0, len(data))
     next_offset: int | None = None
@@ -36,7 +38,7 @@ def first_record(data: Buffer, offset: int) -> Sample | int | None:
         info = batch.read_batch_info(data, start)
         end = info.last_offset + 1
         if end > offset:
-            sample = _in_batch(info, offset) if info.magic >= 2 else _in_old_message(info, offset)
+            sample = _in_batch(info, offset, max_bytes) if info.magic >= 2 else _in_old_message(info, offset)
             if sample is not None:
                 return sample
         next_offset = max(offset, end)
@@ -45,14 +47,14 @@ def first_record(data: Buffer, offset: int) -> Sample | int | None:
     return next_offset
 
 
-def _in_batch(info: BatchInfo, offset: int) -> Sample | None:
+def _in_batch(info: BatchInfo, offset: int, max_bytes: int) -> Sample | None:
     """Return the record; None if the batch has none at or after the offset."""
     if not info.record_count or info.is_control:
         return None
     span = info.last_offset - info.base_offset + 1
     # Without compaction, this many records lie before the offset.
     before = max(0, offset - info.base_offset) if info.record_count == span else 0
-    payload = read_payload(memoryview(info.records))
+    payload = read_payload(memoryview(info.records), max_bytes)
     for offset_delta, time_delta, key_at, end in iter_record_heads(payload, info.record_count, skip=before):
         if info.base_offset + offset_delta >= offset:
             timestamp_ms = info.max_timestamp_ms if info.is_append_time else int64(info.base_timestamp_ms + time_delta)

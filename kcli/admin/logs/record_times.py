@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 from kcli.client.requests import Results
 from kcli.client.routing import ask_leaders
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, CorruptRecords, KcliError, TimeoutExpired
+from kcli.errors import BrokerError, CorruptRecords, KcliError, RecordTooLarge, TimeoutExpired
 from kcli.protocol.primitives import int64
 from kcli.protocol.records.batch import BatchInfo, Buffer, read_batch_info, walk_batches
 from kcli.protocol.records.scan import RecordHead, iter_record_heads, read_payload
+from kcli.settings import MAX_DECOMPRESSED_BYTES
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ __all__ = ["RecordTime", "record_times", "records_at"]
 
 T = TypeVar("T")
 
-Find: TypeAlias = Callable[[Buffer, int], "T | int | None"]
-"""(fetched batches, offset) -> facts about the first record at or after the offset.
+Find: TypeAlias = Callable[[Buffer, int, int], "T | int | None"]
+"""(fetched batches, offset, largest decompressed size) -> facts about the first record at or after the offset.
 
 Or the offset to fetch next if these batches do not have it; or None if no batch is complete."""
 
@@ -50,8 +51,8 @@ class _Probe(NamedTuple):
 class _Reader(Generic[T]):
     """Callbacks for a partition of a response. A class, because a NamedTuple cannot be generic before Python 3.11."""
 
-    def __init__(self, find: Find[T], default: T, on_response: OnResponse | None) -> None:
-        self.find, self.default, self.on_response = find, default, on_response
+    def __init__(self, find: Find[T], default: T, on_response: OnResponse | None, max_bytes: int) -> None:
+        self.find, self.default, self.on_response, self.max_bytes = find, default, on_response, max_bytes
 
 
 def record_times(
@@ -81,15 +82,15 @@ def record_times(
     return results
 
 
-def _find_time(data: Buffer, offset: int) -> tuple[RecordTime, FetchedTimes] | int | None:
-    fetched = FetchedTimes(data)
+def _find_time(data: Buffer, offset: int, max_bytes: int) -> tuple[RecordTime, FetchedTimes] | int | None:
+    fetched = FetchedTimes(data, max_bytes)
     first = fetched.first_from(offset)
     return (first, fetched) if isinstance(first, RecordTime) else first
 
 
 def _following_times(first: RecordTime, fetched: FetchedTimes, offsets: list[int]) -> Iterator[tuple[int, RecordTime]]:
     """Yield the times at those of the offsets (in descending order) that the same batches have; remove them."""
-    with suppress(CorruptRecords):  # the next request reports it
+    with suppress(CorruptRecords, RecordTooLarge):  # the next request reports it
         while offsets:
             if first.offset < offsets[-1]:
                 following = fetched.first_from(offsets[-1])
@@ -116,10 +117,11 @@ def records_at(
     """
     results: Results[TopicPartition, T] = Results()
     probes = {tp: _Probe(offset) for tp, offset in positions.items()}
+    reader = _Reader(find, default, on_response, client.config.max_decompressed_batch_bytes)
     attempts = 0
     while probes:
         attempts += 1
-        fetched = _fetch(client, probes, deadline_ms, _Reader(find, default, on_response))
+        fetched = _fetch(client, probes, deadline_ms, reader)
         results.errors.update(fetched.errors)
         probes = {}
         for tp, outcome in fetched.values.items():
@@ -195,9 +197,12 @@ def _read_partition(
     if probe.offset >= partition.high_watermark:
         return reader.default
     try:
-        found = reader.find(partition.records or b"", probe.offset)
+        found = reader.find(partition.records or b"", probe.offset, reader.max_bytes)
     except CorruptRecords as error:
         return CorruptRecords(error.message, topic=tp.topic, partition=tp.partition, offset=probe.offset)
+    except RecordTooLarge as error:
+        error.evidence |= {"topic": tp.topic, "partition": tp.partition}
+        return error
     if found is None:
         return probe._replace(limit=min(probe.limit + 1, len(_PARTITION_BYTES) - 1))
     if isinstance(found, int):
@@ -223,9 +228,10 @@ class RecordTime(NamedTuple):
 class FetchedTimes:
     """Times of records in fetched batches, for ascending offsets. Each batch is read once."""
 
-    def __init__(self, data: Buffer) -> None:
+    def __init__(self, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> None:
+        """`max_bytes` bounds the decompressed records of a batch."""
         self._walk = walk_batches(data, 0, len(data))
-        self._batches = (_Batch(read_batch_info(data, start)) for start in self._walk.starts)
+        self._batches = (_Batch(read_batch_info(data, start), max_bytes) for start in self._walk.starts)
         self._batch = next(self._batches, None)
 
     def __repr__(self) -> str:
@@ -235,7 +241,8 @@ class FetchedTimes:
         """Return the time of the first record at or after an offset, which must not be below the previous one.
 
         If these batches do not have it, return the offset to fetch next; None if no batch is complete. CorruptRecords
-        for a batch that cannot be read. A compressed message of format 1 has the newest time of its records.
+        or RecordTooLarge for a batch that cannot be read. A compressed message of format 1 has the newest time of its
+        records.
         """
         next_offset: int | None = None
         while self._batch is not None:
@@ -255,8 +262,9 @@ class FetchedTimes:
 class _Batch:
     """A batch, or a message of an older format. The heads of its records are read on demand."""
 
-    def __init__(self, info: BatchInfo) -> None:
+    def __init__(self, info: BatchInfo, max_bytes: int) -> None:
         self._info = info
+        self._max_bytes = max_bytes
         self._heads: Iterator[RecordHead] | None = None
         self._head_offset = -1
         self._head_ms = _NO_TIME
@@ -278,7 +286,7 @@ class _Batch:
             if first == info.base_offset and info.delete_horizon_ms is None:
                 return RecordTime(first, info.base_timestamp_ms)
         if self._heads is None:
-            self._heads = iter_record_heads(read_payload(memoryview(info.records)), info.record_count)
+            self._heads = iter_record_heads(read_payload(memoryview(info.records), self._max_bytes), info.record_count)
         while self._head_offset < offset:
             head = next(self._heads, None)
             if head is None:

@@ -163,7 +163,7 @@ class LogCleaner:
                 if transactions.is_removable(info) or info.is_control:
                     latest.end = info.last_offset + 1
                 else:
-                    latest.add(info)
+                    latest.add(info, log.max_decompressed_bytes)
                 read_bytes += info.size
                 if read_bytes >= STEP_BYTES:
                     read_bytes = 0
@@ -196,6 +196,7 @@ def _clean_group(
                     is_producers_last=log.producers.has_as_last_batch(info),
                     delete_retention_ms=log.config.delete_retention_ms,
                     now_wall_ms=now_wall_ms,
+                    max_bytes=log.max_decompressed_bytes,
                 )
                 if filtered is not None:
                     cleaned.append(read_batch_info(filtered))

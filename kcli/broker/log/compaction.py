@@ -11,17 +11,19 @@ tombstone, for `delete.retention.ms`: a reader that already has the records need
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log.segment_index import AbortedTransaction
+from kcli.errors import RecordTooLarge
 from kcli.protocol.records.batch import BatchInfo, Buffer
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.compression import CODEC_NAMES
 from kcli.protocol.records.record import ABORT_MARKER, COMMIT_MARKER, NewRecord, control_type
 from kcli.protocol.records.scan import iter_records
-from kcli.settings import LONG_MAX
+from kcli.settings import LONG_MAX, MAX_DECOMPRESSED_BYTES
 
 _LONG_KEY_BYTES = 32
 _MAX_OFFSET_SPAN = (1 << 31) - 1
@@ -114,11 +116,12 @@ class LatestOffsets:
     def is_full(self) -> bool:
         return len(self._offsets) >= self._max_keys
 
-    def add(self, info: BatchInfo) -> None:
-        """Add all records of a batch."""
-        for record in iter_records(info.records):
-            if record.key is not None:
-                self._offsets[_short(record.key)] = record.offset
+    def add(self, info: BatchInfo, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> None:
+        """Add all records of a batch. One that decompresses to more than `max_bytes` supersedes no record."""
+        with suppress(RecordTooLarge):
+            for record in iter_records(info.records, max_bytes):
+                if record.key is not None:
+                    self._offsets[_short(record.key)] = record.offset
         self.end = info.last_offset + 1
 
     def is_latest(self, key: bytes, offset: int) -> bool:
@@ -184,16 +187,21 @@ def filter_batch(
     is_producers_last: bool,
     delete_retention_ms: int,
     now_wall_ms: int,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> Buffer | None:
     """Return the batch without superseded records: the same bytes, a new batch, or None when no record is kept.
 
     The first cleaning that finds a tombstone, or a marker that is removable, sets a delete horizon in its batch,
     `delete_retention_ms` from now; a cleaning after that time removes it. `is_removable`: see `CleanedTransactions`.
-    `is_producers_last`: the batch is the last one of a known producer.
+    `is_producers_last`: the batch is the last one of a known producer. A batch that decompresses to more than
+    `max_bytes` is kept as it is, unless it is removed as a whole.
     """
     horizon_ms = info.delete_horizon_ms
     is_before_horizon = horizon_ms is None or now_wall_ms < horizon_ms
-    records = list(iter_records(info.records))
+    try:
+        records = list(iter_records(info.records, max_bytes))
+    except RecordTooLarge:
+        return None if is_removable and not is_producers_last else info.records
     if info.is_control:
         kept = records if not is_removable or is_before_horizon else []
         needs_horizon = is_removable and bool(kept)

@@ -35,8 +35,9 @@ from kcli.broker.log.segments import (
 from kcli.broker.log.transaction_index import TransactionIndex
 from kcli.broker.log.validator import batches_of_leader, validate_and_assign
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, CorruptRecords
+from kcli.errors import BrokerError, CorruptRecords, RecordTooLarge
 from kcli.protocol.records.batch import BatchInfo, Buffer
+from kcli.settings import MAX_DECOMPRESSED_BYTES
 from kcli.structs import OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class Log:
         self.segments: list[LogSegment] = []
         self.log_start_offset = self.log_end_offset = self.high_watermark = self.recovery_point = 0
         self.is_closed = False
+        #: Largest decompressed size of a batch.
+        self.max_decompressed_bytes = MAX_DECOMPRESSED_BYTES
         self._files = files
         self._report = report
         self._unflushed_since_ms: int | None = None
@@ -179,6 +182,7 @@ class Log:
             config=config,
             now_wall_ms=now_wall_ms,
             from_client=from_client,
+            max_decompressed_bytes=self.max_decompressed_bytes,
         )
         if from_client or (info.is_transactional and not info.is_control):
             duplicate = self.producers.check(info, verification, from_client=from_client)
@@ -407,19 +411,30 @@ class Log:
             self._report(text)
         return BrokerError(ErrorCode.CORRUPT_MESSAGE, str(damage), partition=self.tp)
 
+    def _too_large(self, refusal: RecordTooLarge) -> BrokerError:
+        return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, refusal.message, partition=self.tp)
+
     def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
         """Return the first record with this timestamp or a later one. `BrokerError` as for `read`."""
         try:
-            return first_at_or_after(self.segments, timestamp_ms, self.log_start_offset)
+            return first_at_or_after(
+                self.segments, timestamp_ms, self.log_start_offset, max_bytes=self.max_decompressed_bytes
+            )
         except (LogDamage, CorruptRecords) as damage:
             raise self._damaged(damage) from None
+        except RecordTooLarge as refusal:
+            raise self._too_large(refusal) from None
 
     def max_timestamp(self) -> OffsetAndTimestamp | None:
         """Return the first record with the largest timestamp; None without timestamps. `BrokerError` as for `read`."""
         try:
-            return record_with_largest_timestamp(self.segments, self.log_start_offset)
+            return record_with_largest_timestamp(
+                self.segments, self.log_start_offset, max_bytes=self.max_decompressed_bytes
+            )
         except (LogDamage, CorruptRecords) as damage:
             raise self._damaged(damage) from None
+        except RecordTooLarge as refusal:
+            raise self._too_large(refusal) from None
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the largest epoch up to `epoch` and its end offset; (-1, -1) when unknown (KIP-101)."""

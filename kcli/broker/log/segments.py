@@ -9,6 +9,7 @@ from kcli.broker.log.segment import LogSegment
 from kcli.network.file_slice import FileSlice
 from kcli.protocol.records.batch import BatchInfo
 from kcli.protocol.records.scan import iter_records
+from kcli.settings import MAX_DECOMPRESSED_BYTES
 from kcli.structs import OffsetAndTimestamp
 
 
@@ -80,26 +81,31 @@ def _position_of(segment: LogSegment, offset: int, next_offset: int) -> int:
     return location[0] if location else segment.size
 
 
-def first_at_or_after(segments: Sequence[LogSegment], time_ms: int, start_offset: int) -> OffsetAndTimestamp | None:
+def first_at_or_after(
+    segments: Sequence[LogSegment], time_ms: int, start_offset: int, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> OffsetAndTimestamp | None:
     """Return the first record at or after `start_offset` with this timestamp or a later one (ListOffsets, KIP-79).
 
-    `LogDamage` or `CorruptRecords` when the log is damaged there.
+    `LogDamage` or `CorruptRecords` when the log is damaged there, `RecordTooLarge` for a batch that decompresses to
+    more than `max_bytes`.
     """
     for segment in segments:
         if segment.max_timestamp_ms < time_ms or segment.next_offset <= start_offset:
             continue
         for position, info in segment.batches(max(segment.index.times.before(time_ms), start_offset)):
             if info.max_timestamp_ms >= time_ms:
-                record = _first_record(segment, position, info, time_ms, start_offset)
+                record = _first_record(segment, position, info, time_ms, start_offset, max_bytes)
                 if record is not None:
                     return record
     return None
 
 
-def record_with_largest_timestamp(segments: Sequence[LogSegment], start_offset: int) -> OffsetAndTimestamp | None:
+def record_with_largest_timestamp(
+    segments: Sequence[LogSegment], start_offset: int, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> OffsetAndTimestamp | None:
     """Return the first record at or after `start_offset` with the largest timestamp (KIP-734).
 
-    `LogDamage` or `CorruptRecords` when the log is damaged there.
+    Errors as of `first_at_or_after`.
     """
     newest = max(segments, key=lambda segment: segment.max_timestamp_ms)
     time_ms, offset = newest.max_timestamp_ms, newest.index.max_timestamp_offset
@@ -108,14 +114,14 @@ def record_with_largest_timestamp(segments: Sequence[LogSegment], start_offset: 
     if offset < start_offset:  # that record was deleted by DeleteRecords
         times = (info.max_timestamp_ms for segment in segments for _, info in segment.batches(start_offset))
         time_ms = max(times, default=-1)
-        return first_at_or_after(segments, time_ms, start_offset) if time_ms >= 0 else None
-    return first_at_or_after([newest], time_ms, start_offset)
+        return first_at_or_after(segments, time_ms, start_offset, max_bytes=max_bytes) if time_ms >= 0 else None
+    return first_at_or_after([newest], time_ms, start_offset, max_bytes=max_bytes)
 
 
 def _first_record(
-    segment: LogSegment, position: int, info: BatchInfo, time_ms: int, start_offset: int
+    segment: LogSegment, position: int, info: BatchInfo, time_ms: int, start_offset: int, max_bytes: int
 ) -> OffsetAndTimestamp | None:
-    for record in iter_records(segment.file.read_at(position, info.size)):
+    for record in iter_records(segment.file.read_at(position, info.size), max_bytes):
         if record.timestamp_ms >= time_ms and record.offset >= start_offset:
             return OffsetAndTimestamp(record.offset, record.timestamp_ms, info.leader_epoch)
     return None

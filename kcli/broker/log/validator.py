@@ -1,8 +1,7 @@
 """Validation of produced batches (KIP-98, KIP-467, KIP-937) and assignment of their offsets, in place.
 
-Kafka's LogValidator. The error codes are those of Apache Kafka 4.3.1. Two rules are stricter: offset deltas with gaps
-are made dense whether the batch is compressed or not (Kafka checks them only in compressed batches), and the only
-negative length that means null is -1 (Kafka accepts any negative one).
+Kafka's LogValidator. The error codes are those of Apache Kafka 4.3.1. One rule is stricter: offset deltas with gaps are
+made dense whether the batch is compressed or not (Kafka checks them only in compressed batches).
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ from collections.abc import Iterator
 from kcli.broker.log.file_records import has_valid_checksum
 from kcli.broker.log.log_config import LogConfig
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, CorruptRecords
+from kcli.errors import BrokerError, CorruptRecords, RecordTooLarge
 from kcli.protocol.records import batch
 from kcli.protocol.records.batch import BatchInfo
 from kcli.protocol.records.checksum import crc32c
-from kcli.protocol.records.compression import CODEC_IDS, CODEC_NAMES
+from kcli.protocol.records.compression import CODEC_IDS, CODEC_NAMES, DECOMPRESSED_BYTES_SETTING
 from kcli.protocol.records.record import Record
 from kcli.protocol.records.scan import iter_records, read_payload
 from kcli.protocol.records.summary import RecordsSummary, summarize_records
+from kcli.settings import INT_MAX, MAX_DECOMPRESSED_BYTES
 
 NO_TIMESTAMP = -1
 
@@ -54,6 +54,7 @@ def validate_and_assign(
     config: LogConfig,
     now_wall_ms: int,
     from_client: bool = True,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> BatchInfo:
     """Check the bytes of one partition of a Produce request and assign offsets from `base_offset` on.
 
@@ -74,9 +75,14 @@ def validate_and_assign(
     if from_client:
         _check_header(attributes, last_delta, count, producer_id=header[9], base_sequence=header[11])
     try:
-        payload = read_payload(records)
+        payload = read_payload(records, max_decompressed_bytes)
     except CorruptRecords as problem:
         raise RecordsRefused(ErrorCode.UNKNOWN_SERVER_ERROR, problem.message) from None
+    except RecordTooLarge:
+        limit = f"{DECOMPRESSED_BYTES_SETTING} ({max_decompressed_bytes} bytes)"
+        raise RecordsRefused(
+            ErrorCode.MESSAGE_TOO_LARGE, f"the batch decompresses to more than the broker's {limit}"
+        ) from None
     try:
         summary = summarize_records(payload, count)
     except CorruptRecords as problem:
@@ -186,7 +192,7 @@ def _check_records(
     else:
         min_ms, max_ms = header[7] + summary.min_timestamp_delta, header[7] + summary.max_timestamp_delta
         if min_ms < _INT64_MIN or max_ms > _INT64_MAX:  # some timestamps wrap around
-            times_ms = [record.timestamp_ms for record in iter_records(records)]
+            times_ms = [record.timestamp_ms for record in iter_records(records, INT_MAX)]
             min_ms, max_ms = min(times_ms), max(times_ms)
     if config.message_timestamp_type == "CreateTime":
         earliest, latest = _time_range(config, now_wall_ms)
@@ -205,7 +211,7 @@ def _time_range(config: LogConfig, now_wall_ms: int) -> tuple[int, int]:
 def _refuse_records(records: memoryview, config: LogConfig, now_wall_ms: int) -> None:
     """Check records one by one and raise for the invalid ones; there may be none after all."""
     stamped = bool(records[batch.ATTRIBUTES_AT + 1] & batch.APPEND_TIME_BIT)
-    invalid = list(_record_errors(iter_records(records), stamped, config, now_wall_ms))
+    invalid = list(_record_errors(iter_records(records, INT_MAX), stamped, config, now_wall_ms))
     if not invalid:
         return
     errors = tuple((index, reason) for index, reason, _ in invalid)
@@ -245,7 +251,7 @@ def _rebuild(records: memoryview, codec: int, config: LogConfig, now_wall_ms: in
 
     header = batch.HEADER.unpack_from(records)
     append_time = config.message_timestamp_type == "LogAppendTime"
-    rows = [NewRecord(row.key, row.value, row.timestamp_ms, row.headers) for row in iter_records(records)]
+    rows = [NewRecord(row.key, row.value, row.timestamp_ms, row.headers) for row in iter_records(records, INT_MAX)]
     return memoryview(
         bytearray(
             build_batch(

@@ -290,9 +290,11 @@ class ShareConsumer:
         self._client.metadata.request_update()
 
     def _decoded(self, partition_id: PartitionId, data: PartitionData, node_id: int) -> AcquiredRecords:
-        """Return the acquired records of a partition. Raise CorruptRecords."""
+        """Return the acquired records of a partition. Raise CorruptRecords and RecordTooLarge."""
         ranges = sorted((it.first_offset, it.last_offset) for it in data.acquired_records)
-        columns, next_offset = decode_acquired(self._names[partition_id], data.records, ranges)
+        columns, next_offset = decode_acquired(
+            self._names[partition_id], data.records, ranges, self._config.max_decompressed_batch_bytes
+        )
         held = [(first, min(last, next_offset - 1)) for first, last in ranges if first < next_offset]
         beyond = [
             Range(max(first, next_offset), last, AcknowledgeType.RELEASE)
@@ -382,10 +384,13 @@ class ShareConsumer:
         return min([beat_ms, *waiting])
 
 
-def decode_acquired(tp: TopicPartition, data: Buffer, ranges: Sequence[tuple[int, int]]) -> tuple[RecordColumns, int]:
+def decode_acquired(
+    tp: TopicPartition, data: Buffer, ranges: Sequence[tuple[int, int]], max_bytes: int
+) -> tuple[RecordColumns, int]:
     """Return the records at the acquired offsets, and the offset from which on nothing is decoded.
 
-    Batches that together are too large for memory when they are decompressed are left. Raise CorruptRecords.
+    Batches that together are too large for memory when they are decompressed are left. Raise CorruptRecords, and
+    RecordTooLarge for a batch that decompresses to more than `max_bytes`.
     """
     import numpy as np
 
@@ -393,7 +398,8 @@ def decode_acquired(tp: TopicPartition, data: Buffer, ranges: Sequence[tuple[int
     from kcli.protocol.records.sections import RecordSection
 
     firsts, lasts = (np.array(column, np.int64) for column in zip(*ranges, strict=True))
-    (decoded,) = decode_sections([RecordSection(tp.topic, tp.partition, data, ranges[0][0])])
+    section = RecordSection(tp.topic, tp.partition, data, ranges[0][0])
+    (decoded,) = decode_sections([section], max_decompressed_bytes=max_bytes)
     if decoded.error is not None:
         raise decoded.error
     columns = decoded.columns

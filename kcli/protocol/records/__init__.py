@@ -14,7 +14,11 @@ over the buffer of the response (or over the decompressed buffer) and keep it in
 **Non-obvious**
 
 - Malformed data never raises in `decode_sections`: it is `DecodedSection.error`, with the records before it.
-- One call decodes a bounded number of records, batches and bytes; `DecodedSection.remaining` has the others.
+- One call decodes a bounded number of records, batches and bytes; `DecodedSection.remaining` has the others. A batch
+  with more records than that is divided into uncompressed batches first.
+- The decompressed size of a batch has one limit, `max.decompressed.batch.bytes` of clients and brokers. A larger batch
+  is too large (`RecordTooLarge`), not damaged: its header is right, and names the offset to go on from.
+- Every negative length of a key, a value or a header's value is null, as for Java's readers.
 - Sections of one response share a buffer, so their batches are decoded together without copying.
 - A record length can be followed only from the record before. `record_boundaries` guesses starts and proves them.
 - Reads outside the buffer are clipped, not checked: a record is consistent exactly if it ends where it should.

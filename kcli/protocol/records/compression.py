@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from kcli.errors import ConfigError
+from kcli.errors import ConfigError, RecordTooLarge
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 CODEC_IDS = {name: number for number, name in enumerate(CODEC_NAMES)}
@@ -15,6 +15,9 @@ XERIAL_MAGIC = b"\x82SNAPPY\0"
 XERIAL_HEADER_BYTES = 16
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _ZSTD_LEVEL = 3
+
+#: The setting of clients and brokers that bounds the decompressed records of one batch.
+DECOMPRESSED_BYTES_SETTING = "max.decompressed.batch.bytes"
 
 
 def compress(codec: str, payload: bytes) -> bytes:
@@ -36,6 +39,16 @@ def compress(codec: str, payload: bytes) -> bytes:
 
         return bytes(cramjam.zstd.compress(payload, _ZSTD_LEVEL))
     raise ConfigError(f"compression {codec!r} is not valid; use one of {', '.join(CODEC_NAMES)}")
+
+
+def too_large(offset: int, next_offset: int, limit: int) -> RecordTooLarge:
+    """Return the error of a batch whose records have more than `limit` bytes when they are decompressed."""
+    return RecordTooLarge(
+        f"the batch at offset {offset} decompresses to more than {DECOMPRESSED_BYTES_SETTING} ({limit} bytes); "
+        f"the next batch begins at offset {next_offset}",
+        offset=offset,
+        next_offset=next_offset,
+    )
 
 
 def _xerial_snappy(payload: bytes) -> bytes:

@@ -18,17 +18,19 @@ from kcli.protocol.records.batch import Buffer
 from kcli.protocol.records.columns import APPEND_TIME, RecordColumns
 from kcli.protocol.records.decompression import OutOfBudget, Output, decompress
 from kcli.protocol.records.legacy import Messages, read_messages, unwrap, wrapped_set
-from kcli.protocol.records.record_boundaries import Boundaries, find_boundaries
+from kcli.protocol.records.record_boundaries import Boundaries, divide_batch, find_boundaries
 from kcli.protocol.records.record_fields import Fields, explain_record, read_fields
 from kcli.protocol.records.sections import DecodedSection, OpenedSection, OpenedSections, RecordSection
 from kcli.protocol.records.varints import Ints, Octets
+from kcli.settings import MAX_DECOMPRESSED_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "DecodedSection", "RecordSection", "decode_sections"]
+__all__ = ["DecodedSection", "RecordSection", "decode_sections"]
 
-DEFAULT_MAX_DECOMPRESSED_BYTES = 48 << 20
+#: Bound of the decompressed batches of one call; a single one may be larger.
+MAX_DECOMPRESSED_BYTES_PER_CALL = 48 << 20
 # Columns take some 60 bytes per record and headers 100 per batch, so one call decodes a bounded part of a response.
 MAX_RECORDS_PER_CALL = 1 << 19
 MAX_BATCHES_PER_CALL = 1 << 16
@@ -53,13 +55,13 @@ def decode_sections(
     sections: Sequence[RecordSection],
     *,
     check_crcs: bool = True,
-    max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[DecodedSection]:
     """Decode the sections of one fetch response together. Malformed data never raises: see `DecodedSection.error`.
 
-    The decompressed size of all batches is bounded by `max_decompressed_bytes` for the whole call: a single larger
-    batch is damage, and batches beyond the bound together are left in `DecodedSection.remaining`. So are batches beyond
-    `MAX_RECORDS_PER_CALL` (except a larger first batch) or `MAX_BATCHES_PER_CALL`.
+    A batch that decompresses to more than `max_decompressed_bytes` is the RecordTooLarge of its section. Batches that
+    have more than `MAX_DECOMPRESSED_BYTES_PER_CALL` together are left in `DecodedSection.remaining`. So are records
+    beyond `MAX_RECORDS_PER_CALL`, also within a batch, and batches beyond `MAX_BATCHES_PER_CALL`.
     """
     if not sections:
         return []
@@ -69,6 +71,13 @@ def decode_sections(
         opened.check_checksums()
     opened.select()
     opened.bound_records(MAX_RECORDS_PER_CALL)
+    large = np.flatnonzero(opened.is_selected & (opened.batches.counts > MAX_RECORDS_PER_CALL))
+    if len(large):
+        section = opened.section_of(int(large[0]))
+        divided = _divide_batch(opened, section, int(large[0]), max_decompressed_bytes)
+        if divided is not None:
+            parts = [divided if it is section else it.section for it in opened.sections]
+            return decode_sections(parts, check_crcs=check_crcs, max_decompressed_bytes=max_decompressed_bytes)
     in_place, to_move = _divide(opened)
     columns: dict[OpenedSection, RecordColumns] = {}
     for pool in {section.pool: None for section in in_place}:
@@ -77,6 +86,32 @@ def decode_sections(
     if to_move:
         _distribute(opened, to_move, _decode_in_copy(opened, to_move, max_decompressed_bytes, check_crcs), columns)
     return [opened.result(section, columns.get(section)) for section in opened.sections]
+
+
+def _divide_batch(opened: OpenedSections, section: OpenedSection, row: int, max_bytes: int) -> RecordSection | None:
+    """Return the section from the batch in `row` on, which has too many records for one call, as several batches.
+
+    The batches have the header of the first but for the number of records, the last offset and the codec: they are not
+    compressed. None, and a failed section, if the records cannot be found.
+    """
+    start, end = int(opened.batches.starts[row]), int(opened.batches.ends[row])
+    data = memoryview(section.buffer)[start:end]
+    output = Output(max_bytes)
+    try:
+        codec = int(opened.batches.attributes[row]) & batch.CODEC_MASK
+        payload = data[batch.HEADER_BYTES :]
+        if codec:
+            decompress(codec, payload, output)
+            payload = output.view()
+        divided = divide_batch(data, payload, MAX_RECORDS_PER_CALL)
+    except CorruptRecords as problem:
+        opened.fail(row, problem.message)
+        return None
+    except OutOfBudget:
+        opened.fail_too_large(row, max_bytes)
+        return None
+    divided += memoryview(section.section.data)[end - section.buffer_start :]
+    return opened.section_from(section, row, memoryview(divided))
 
 
 def _divide(opened: OpenedSections) -> tuple[list[OpenedSection], list[OpenedSection]]:
@@ -123,6 +158,7 @@ def _decode_in_copy(
     batches = opened.batches
     sizes = (batches.ends - batches.starts)[opened.is_selected]
     output = Output(max_bytes, min(_USUAL_EXPANSION * int(sizes.sum()), _MOST_EXPECTED_BYTES))
+    bound = min(max_bytes, MAX_DECOMPRESSED_BYTES_PER_CALL)
     columns = (batches.starts, batches.ends, batches.magic, batches.attributes, batches.counts, batches.base_offsets)
     headers = [column.tolist() for column in columns]
     rows, starts, ends = array("q"), array("q"), array("q")
@@ -131,6 +167,7 @@ def _decode_in_copy(
         view = memoryview(section.buffer)
         for row in opened.selected_rows([section]).tolist():
             used_before = output.used
+            output.limit = bound if used_before else max_bytes
             start, end, magic, attributes, count, base_offset = (column[row] for column in headers)
             codec = attributes & batch.CODEC_MASK
             try:
@@ -157,7 +194,7 @@ def _decode_in_copy(
                 if used_before:
                     opened.interrupt(row)
                 else:
-                    opened.fail(row, f"its decompressed size is above the limit of {output.limit} bytes")
+                    opened.fail_too_large(row, max_bytes)
             output.used = used_before
             break
     output.trim()

@@ -148,12 +148,20 @@ def _gunzip_member(payload: memoryview, at: int, output: Output) -> int:
 
 
 def _unsnappy(payload: memoryview, output: Output) -> None:
-    """Decompress xerial-framed blocks, which Java and most others send, or one raw block, which librdkafka sends."""
+    """Decompress xerial-framed blocks, which Java and most others send, or one raw block, which librdkafka sends.
+
+    Several streams of blocks may follow each other, as Java's reader accepts.
+    """
     if payload[:8].tobytes() != XERIAL_MAGIC:
         _unsnappy_block(payload, output)
         return
     at = XERIAL_HEADER_BYTES
     while at < len(payload):
+        if payload[at : at + 4] == XERIAL_MAGIC[:4]:  # another stream; no block has such a length
+            if payload[at : at + 8] != XERIAL_MAGIC or len(payload) - at < XERIAL_HEADER_BYTES:
+                raise CorruptRecords("the header of a further snappy stream is damaged")
+            at += XERIAL_HEADER_BYTES
+            continue
         length = int.from_bytes(payload[at : at + 4], "big")
         at += 4
         if length > len(payload) - at:

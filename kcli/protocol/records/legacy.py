@@ -21,7 +21,7 @@ _BODY_AT = 18
 _TIMESTAMP_BYTES = 8
 _OWN_TIME = np.iinfo(np.int64).min
 # Bound of messages in a wrapper: a hundred times the largest one seen in practice.
-_MAX_MESSAGES = 1 << 18
+_MAX_MESSAGES = 1 << 22
 _MAX_OFFSET = 1 << 62
 
 
@@ -53,11 +53,11 @@ def read_messages(buffer: Buffer, data: Octets, messages: Messages) -> tuple[Rec
     starts = messages.starts
     is_v1 = data[starts + batch.MAGIC_AT] == 1
     key_at = starts + _BODY_AT + _TIMESTAMP_BYTES * is_v1
-    key_lengths = _read_ints(data, key_at, ">i4")
+    key_lengths = _read_ints(data, key_at, ">i4").clip(min=-1)  # every negative length is null, as for Java's reader
     value_at = key_at + 4 + np.maximum(key_lengths, 0)
-    value_lengths = _read_ints(data, value_at, ">i4")
+    value_lengths = _read_ints(data, value_at, ">i4").clip(min=-1)
     end_at = value_at + 4 + np.maximum(value_lengths, 0)
-    invalid = np.flatnonzero((key_lengths < -1) | (value_lengths < -1) | (end_at != messages.ends))
+    invalid = np.flatnonzero(end_at != messages.ends)
 
     has_wrapper_time = messages.append_times != _OWN_TIME
     appended = has_wrapper_time | (is_v1 & ((data[starts + _ATTRIBUTES_AT] & batch.APPEND_TIME_BIT) != 0))
@@ -92,7 +92,7 @@ def wrapped_set(buffer: memoryview, start: int, end: int) -> memoryview:
     for field in ("key", "value"):
         length = int.from_bytes(buffer[at : at + 4], "big", signed=True)
         at += 4
-        if not -1 <= length <= end - at:
+        if length > end - at:
             raise CorruptRecords(f"the length of the wrapper's {field} is {length}, but only {end - at} bytes are left")
         at += max(length, 0)
     if at != end or length < 0:

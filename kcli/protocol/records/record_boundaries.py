@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kcli.errors import ProtocolError
-from kcli.protocol.primitives import read_varint
+from kcli.errors import CorruptRecords, ProtocolError
+from kcli.protocol.primitives import read_varint, read_varlong
+from kcli.protocol.records import batch
 from kcli.protocol.records.batch import SMALLEST_RECORD_BYTES, Buffer
 from kcli.protocol.records.varints import Ints, Octets, read_varint_column
 
@@ -99,6 +100,43 @@ def _join_boundaries(
     failures = {int(indices[index]): problem for index, problem in walked.failures.items()}
     merged_starts, merged_ends = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return Boundaries(merged_starts, merged_ends, counts, failures)
+
+
+def divide_batch(header: memoryview, payload: memoryview, max_records: int) -> bytearray:
+    """Return the uncompressed records of a large v2 batch as several batches of at most `max_records` records.
+
+    `header` begins with the header of the batch. All have its base offset; the last one has its last offset, and the
+    others end with their last record. CorruptRecords if its records do not fill `payload` exactly.
+    """
+    count = batch.read_batch_info(header).record_count
+    divided = bytearray()
+    at = 0
+    try:
+        for first in range(0, count, max_records):
+            start, last_at = at, at
+            part_count = min(max_records, count - first)
+            for _ in range(part_count):
+                last_at = at
+                length = payload[at]
+                if length < 0x80 and not length & 1:
+                    at += 1 + (length >> 1)
+                else:
+                    size, at = read_varint(payload, at)
+                    at += max(size, 0)
+            is_last = first + part_count == count
+            delta = None if is_last else _offset_delta(payload, last_at)
+            divided += batch.with_records(header, payload[start:at], part_count, delta)
+    except (IndexError, ProtocolError):
+        raise CorruptRecords(f"its {count} records do not fit in {len(payload)} bytes") from None
+    if at != len(payload):
+        raise CorruptRecords(f"{len(payload) - at} bytes follow the last of {count} records")
+    return divided
+
+
+def _offset_delta(payload: memoryview, at: int) -> int:
+    _, at = read_varint(payload, at)
+    _, at = read_varlong(payload, at + 1)
+    return read_varint(payload, at)[0]
 
 
 # --- record by record

@@ -56,8 +56,8 @@ def read_fields(buffer: Buffer, data: Octets, starts: Ints, ends: Ints) -> Field
     value_lengths, value_starts = varints(_span_ends(key_starts, key_lengths))
     header_counts, header_starts = varints(_span_ends(value_starts, value_lengths))
     for lengths in (key_lengths, value_lengths):
-        if len(lengths) and lengths.min() < -1:
-            is_invalid |= lengths < -1
+        if len(lengths) and lengths.min() < -1:  # null, as for Java's reader
+            np.maximum(lengths, -1, out=lengths)
     if header_counts.any():
         is_invalid |= _header_ends(buffer, data, header_starts, header_counts, ends) != ends
     else:
@@ -93,7 +93,7 @@ def explain_record(buffer: Buffer, start: int, end: int) -> str:
 
 def _skip_span(view: memoryview, at: int, field: str) -> int:
     length, at = read_varint(view, at)
-    if not -1 <= length <= len(view) - at:
+    if length > len(view) - at:
         raise CorruptRecords(f"the length of the {field} is {length}, but only {len(view) - at} bytes are left")
     return at + max(length, 0)
 
@@ -123,10 +123,10 @@ def _skip_headers(buffer: Buffer, start: int, end: int, count: int) -> None:
         name_length = buffer[at] if at < end else 1
         value_at = at + 1 + (name_length >> 1)
         if name_length < 0x80 and not name_length & 1 and value_at < end and buffer[value_at] < 0x80:
-            # Both lengths are varints of one byte, as they nearly always are; 1 is null, other odd ones are negative.
+            # Both lengths are varints of one byte, as they nearly always are; odd ones are negative, which is null.
             value_length = buffer[value_at]
-            at = value_at + 1 + (value_length >> 1)
-            if value_length == 1 or (not value_length & 1 and at <= end):
+            at = value_at + 1 + (0 if value_length & 1 else value_length >> 1)
+            if at <= end:
                 continue
             at = value_at - 1 - (name_length >> 1)
         at = _next_header(memoryview(buffer)[:end], at)[3]
@@ -144,7 +144,7 @@ def _next_header(view: memoryview, at: int) -> tuple[int, int, int | None, int]:
         value_length, value_at = read_varint(view, name_end)
     except ProtocolError as problem:
         raise CorruptRecords(problem.message) from None
-    if not -1 <= value_length <= len(view) - value_at:
+    if value_length > len(view) - value_at:
         raise CorruptRecords(
             f"the length of a header value is {value_length}, but only {len(view) - value_at} bytes are left"
         )
@@ -195,7 +195,7 @@ def _header_ends(buffer: Buffer, data: Octets, starts: Ints, counts: Ints, ends:
 def _skip_header_column(data: Octets, at: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     name_lengths, at, long_name = read_varint_column(data, at)
     value_lengths, at, long_value = read_varint_column(data, at + np.maximum(name_lengths, 0))
-    is_malformed = (name_lengths < 0) | (value_lengths < -1)
+    is_malformed = name_lengths < 0
     for indices in (long_name, long_value):
         if indices is not None:
             is_malformed[indices] = True

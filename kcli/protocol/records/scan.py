@@ -12,10 +12,9 @@ from kcli.errors import CorruptRecords, ProtocolError
 from kcli.protocol.primitives import int64, read_unsigned_varint, read_varint, read_varlong
 from kcli.protocol.records import batch
 from kcli.protocol.records.batch import Buffer
+from kcli.protocol.records.compression import too_large
 from kcli.protocol.records.record import Record
-
-#: Limit of a decompressed batch; a broker accepts no request above 100 MiB by default.
-MAX_DECOMPRESSED_BYTES = 128 << 20
+from kcli.settings import MAX_DECOMPRESSED_BYTES
 
 _SMALLEST_HEADER_BYTES = 2
 
@@ -26,31 +25,33 @@ Pair = tuple[int, bytes | None, bytes | None]
 RecordHead = tuple[int, int, int, int]
 
 
-def read_payload(batch_bytes: memoryview) -> bytes:
-    """Return the uncompressed records of one whole batch; `CorruptRecords` if they cannot be decompressed."""
+def read_payload(batch_bytes: memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+    """Return the uncompressed records of one whole batch.
+
+    `CorruptRecords` if they cannot be decompressed, `RecordTooLarge` if they have more than `max_bytes` then.
+    """
     codec = batch_bytes[batch.ATTRIBUTES_AT + 1] & batch.CODEC_MASK
     payload = batch_bytes[batch.HEADER_BYTES :]
     if not codec or not payload:
         return bytes(payload)
     from kcli.protocol.records.decompression import OutOfBudget, Output, decompress
 
-    output = Output(MAX_DECOMPRESSED_BYTES, 4 * len(payload))
+    output = Output(max_bytes, 4 * len(payload))
     try:
         decompress(codec, payload, output)
     except OutOfBudget:
-        raise CorruptRecords(
-            f"the decompressed batch is larger than the limit of {MAX_DECOMPRESSED_BYTES} bytes"
-        ) from None
+        info = batch.read_batch_info(batch_bytes)
+        raise too_large(info.base_offset, info.last_offset + 1, max_bytes) from None
     return bytes(output.view())
 
 
-def iter_records(data: Buffer) -> Iterator[Record]:
-    """Yield the records of the first batch in `data`; `CorruptRecords` for anything malformed."""
+def iter_records(data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
+    """Yield the records of the first batch in `data`; `CorruptRecords` for anything malformed, `RecordTooLarge`."""
     view = memoryview(data)
     _check_is_v2(view)
     info = batch.read_batch_info(view)
     append_ms = info.max_timestamp_ms if info.is_append_time else None
-    payload = read_payload(view[: info.size])
+    payload = read_payload(view[: info.size], max_bytes)
     at = 0
     try:
         for _ in range(info.record_count):
@@ -97,9 +98,7 @@ def _read_record(data: bytes, at: int, base_offset: int, base_ms: int) -> tuple[
 
 def _read_bytes(data: bytes, at: int, limit: int) -> tuple[bytes | None, int]:
     length, at = read_varint(data, at)
-    if length < 0:
-        if length != -1:
-            raise CorruptRecords(f"the length of a record field is {length}")
+    if length < 0:  # null, as for Java's reader
         return None, at
     if at + length > limit:
         raise CorruptRecords(f"the length of a record field is {length}, but only {limit - at} bytes are left")
@@ -127,15 +126,15 @@ def iter_record_heads(payload: bytes, count: int, *, skip: int = 0) -> Iterator[
         raise CorruptRecords(f"a record is damaged: {problem}") from None
 
 
-def read_pairs(data: memoryview) -> list[Pair]:
-    """Return the keys and values of one whole batch; `CorruptRecords` for anything malformed.
+def read_pairs(data: memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[Pair]:
+    """Return the keys and values of one whole batch; `CorruptRecords` for anything malformed, `RecordTooLarge`.
 
     One loop over plain bytes, because the start of a broker with a long log of committed offsets consists of little
     else.
     """
     _check_is_v2(data)
     count = batch.HEADER.unpack_from(data)[12]
-    payload = read_payload(data)
+    payload = read_payload(data, max_bytes)
     pairs: list[Pair] = []
     at = 0
     try:
@@ -148,7 +147,7 @@ def read_pairs(data: memoryview) -> list[Pair]:
 
 
 def _read_pair(data: bytes, at: int, pairs: list[Pair]) -> int:
-    """Lengths are zigzag: the lowest bit is the sign, and -1 (null) is the only valid negative length."""
+    """Lengths are zigzag: the lowest bit is the sign. A negative length is null."""
     length = data[at]
     at += 1
     if length >= 0x80:
@@ -168,7 +167,7 @@ def _read_pair(data: bytes, at: int, pairs: list[Pair]) -> int:
     if key_length >= 0x80:
         key_length, at = read_unsigned_varint(data, at - 1)
     key = None
-    if key_length != 1:
+    if not key_length & 1:
         key = data[at : at + (key_length >> 1)]
         at += key_length >> 1
     value_length = data[at]
@@ -176,7 +175,7 @@ def _read_pair(data: bytes, at: int, pairs: list[Pair]) -> int:
     if value_length >= 0x80:
         value_length, at = read_unsigned_varint(data, at - 1)
     value = None
-    if value_length != 1:
+    if not value_length & 1:
         value = data[at : at + (value_length >> 1)]
         at += value_length >> 1
     if at > end or delta & 1:

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kcli.errors import CorruptRecords, ProtocolError
+from kcli.errors import CorruptRecords, KcliError, ProtocolError
 from kcli.protocol.primitives import read_varint, read_varlong
 from kcli.protocol.records import batch
 from kcli.protocol.records.batch import Buffer, walk_batches
 from kcli.protocol.records.batch_table import BatchTable
 from kcli.protocol.records.checksum import checksums, crc32c
 from kcli.protocol.records.columns import RecordColumns
+from kcli.protocol.records.compression import too_large
 from kcli.protocol.records.decompression import OutOfBudget, Output, decompress
 from kcli.protocol.records.varints import Ints
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 _LAST_BASE_OFFSET = (1 << 63) - 1 - (1 << 32)
 _BEYOND_INT32 = 1 << 31
 _CRC_FROM_MAGIC = batch.CRC_FROM - batch.MAGIC_AT
-# No broker accepts such a large batch by default, so a larger count is more likely an attempt to exhaust memory.
-MAX_RECORDS_PER_BATCH = 1 << 20
 _CONTROL_RECORD_BYTES = 4096
 _ABORT_MARKER = 0
 
@@ -57,15 +56,16 @@ class DecodedSection(NamedTuple):
     """The records of a section.
 
     `next_offset`: the position after the last whole batch (control, empty and aborted ones included), or the fetch
-    offset without one. `last_epoch`: leader epoch of that batch, -1 unknown. `error`: set if a batch is damaged; the
-    records before it are in `columns`, and `next_offset` stops at it. `truncated`: the section ended in a partial
-    batch. `remaining`: the batches left for another call by a bound; they begin at `next_offset`.
+    offset without one. `last_epoch`: leader epoch of that batch, -1 unknown. `error`: CorruptRecords if a batch is
+    damaged, RecordTooLarge if it is too large when decompressed; the records before it are in `columns`, and
+    `next_offset` stops at it. `truncated`: the section ended in a partial batch. `remaining`: the batches left for
+    another call by a bound; they begin at `next_offset`.
     """
 
     columns: RecordColumns
     next_offset: int
     last_epoch: int = -1
-    error: CorruptRecords | None = None
+    error: KcliError | None = None
     truncated: bool = False
     remaining: RecordSection | None = None
 
@@ -78,7 +78,8 @@ class OpenedSection:
     """
 
     __slots__ = (
-        "buffer", "buffer_start", "end", "first", "pool", "problem", "section", "stop", "truncated", "unread_from",
+        "buffer", "buffer_start", "end", "first", "pool", "problem", "section", "size_limit", "stop", "truncated",
+        "unread_from",
     )  # fmt: skip
 
     def __init__(self, section: RecordSection, buffer: Buffer, buffer_start: int, pool: int, first: int) -> None:
@@ -90,6 +91,8 @@ class OpenedSection:
         self.truncated = False
         #: Reason why the batch at row `stop` (or the bytes after the last row) is damaged.
         self.problem: str | None = None
+        #: Limit of bytes that the batch at row `stop` exceeds when it is decompressed, None if it is not too large.
+        self.size_limit: int | None = None
         #: Position in `buffer` of batches beyond the maximum of a call, -1 if there are none.
         self.unread_from = -1
 
@@ -134,15 +137,25 @@ class OpenedSections:
 
     def fail(self, row: int, problem: str) -> None:
         """Stop a section at the damaged batch in `row`; the error of its result reports the problem."""
-        self._stop(self.sections[bisect_right(self.sections, row, key=_first_row) - 1], row, problem)
+        self._stop(self.section_of(row), row, problem)
+
+    def fail_too_large(self, row: int, limit: int) -> None:
+        """Stop a section at the batch in `row`, which decompresses to more than `limit` bytes."""
+        section = self.section_of(row)
+        self._stop(section, row, None)
+        section.size_limit = limit
 
     def interrupt(self, row: int) -> None:
         """Stop a section at `row` and leave the batches from there on for another call."""
-        self._stop(self.sections[bisect_right(self.sections, row, key=_first_row) - 1], row, None)
+        self._stop(self.section_of(row), row, None)
+
+    def section_of(self, row: int) -> OpenedSection:
+        """Return the section with the batch in `row`."""
+        return self.sections[bisect_right(self.sections, row, key=_first_row) - 1]
 
     def _stop(self, section: OpenedSection, row: int, problem: str | None) -> None:
         if row < section.stop:
-            section.stop, section.problem = row, problem
+            section.stop, section.problem, section.size_limit = row, problem, None
             self.is_selected[row : section.end] = False
 
     # --- checks
@@ -165,10 +178,6 @@ class OpenedSections:
             (span < 1, "its last offset is lower than its base offset"),
             (is_v2 & ((counts < 0) | (counts > max_counts)), "its record count does not fit its size"),
             (is_v2 & (counts > span), "it has more records than offsets"),
-            (
-                is_v2 & (counts > MAX_RECORDS_PER_BATCH),
-                f"its record count is above the limit of {MAX_RECORDS_PER_BATCH}",
-            ),
             (codec > np.where(is_v2, 4, 3), "its compression codec is unknown"),
         )
         for mask, problem in checks:
@@ -289,6 +298,11 @@ class OpenedSections:
             text = f"the batch at offset {position} is corrupt: {section.problem}"
             error = CorruptRecords(text, topic=topic, partition=partition, offset=position)
             return DecodedSection(columns, position, epoch, error)
+        if section.size_limit is not None:
+            next_offset = int(self.batches.next_offsets[section.stop])
+            refusal = too_large(position, next_offset, section.size_limit)
+            refusal.evidence |= {"topic": section.section.topic, "partition": section.section.partition}
+            return DecodedSection(columns, position, epoch, refusal)
         truncated = section.truncated and section.stop == section.end
         return DecodedSection(columns, position, epoch, None, truncated, self._remaining_section(section, position))
 
@@ -306,13 +320,18 @@ class OpenedSections:
         if start < 0:
             return None
         data = memoryview(section.section.data)[start - section.buffer_start :]
+        remaining = self.section_from(section, section.stop, data)
+        return remaining._replace(fetch_offset=position)
+
+    def section_from(self, section: OpenedSection, stop: int, data: Buffer) -> RecordSection:
+        """Return a section without its batches before the row `stop`; `data` are the others."""
         aborted = section.section.aborted
         if aborted:
             ranges = _AbortedRanges(aborted)
-            for row in range(section.first, section.stop):
+            for row in range(section.first, stop):
                 self._advance(ranges, section, row)
             aborted = ranges.remaining()
-        return section.section._replace(data=data, fetch_offset=position, aborted=aborted)
+        return section.section._replace(data=data, aborted=aborted)
 
 
 def _first_row(section: OpenedSection) -> int:

@@ -95,12 +95,10 @@ def _walk(data: bytes, count: int) -> RecordsSummary:
             at += 1
         else:
             length, at = read_unsigned_varlong(data, at)
-        if not length & 1:
-            at += length >> 1
-        elif length == 1:
+        if length & 1:  # every negative length is null, as for Java
             key_missing = True
         else:
-            raise CorruptRecords(f"the key length of record {index} is not valid")
+            at += length >> 1
 
         value_at = at
         length = data[at]
@@ -113,8 +111,6 @@ def _walk(data: bytes, count: int) -> RecordsSummary:
             length, at = read_unsigned_varlong(data, at)
         if not length & 1:
             at += length >> 1
-        elif length != 1:
-            raise CorruptRecords(f"the value length of record {index} is not valid")
 
         if at + 1 != record_end or data[at]:
             _check_headers(data, at, record_end, index)
@@ -199,7 +195,7 @@ def _check_headers(data: bytes, at: int, record_end: int, index: int) -> None:
     for _ in range(count):
         length, at = read_varint(data, at)
         value_length, at = read_varint(data, at + length if length >= 0 else record_end)
-        if length < 0 or value_length < -1:
+        if length < 0:
             raise CorruptRecords(f"a header length of record {index} is not valid")
         at += max(value_length, 0)
         if at > record_end:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kcli.errors import KcliError
@@ -47,12 +48,14 @@ GAPS = View(
 
 def _read(options: SourceOptions, task: TaskRange) -> Iterator[pyarrow.RecordBatch]:
     from kcli.consumer.offset_gaps import GapFinder, decode_for_gaps
-    from kcli.spark.task import read_columns
+    from kcli.spark.task import read_columns, task_config
 
     finder = GapFinder(task.start, task.end, lambda: is_compacted(options, task.topic))
     batcher = _GapBatcher(options, task)
     coverages: list[PartitionCoverage] = []
-    with closing(read_columns(options, [task], decode_for_gaps, coverages.append)) as chunks:
+    limit = task_config(options).max_decompressed_batch_bytes
+    decode = partial(decode_for_gaps, max_decompressed_bytes=limit)
+    with closing(read_columns(options, [task], decode, coverages.append)) as chunks:
         for _, rows in chunks:
             yield from batcher.batches(finder.add(rows, coverages[-1].lost))
             del coverages[:-1]

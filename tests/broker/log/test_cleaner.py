@@ -250,6 +250,25 @@ def test_dirtiest_log_is_cleaned_first(bench: Bench, tmp_path: Path) -> None:
     bench.cleaner.abandon()
 
 
+def test_a_batch_above_the_decompressed_limit_is_kept_and_the_cleaning_goes_on(bench: Bench) -> None:
+    bench.append((b"a", b"1"), (b"b", b"1"))
+    bench.append((b"a", bytes(100_000)), (b"c", b"1"), compression="zstd")
+    bench.append((b"b", b"2"), (b"c", b"2"))
+    bench.roll()
+    bench.append((b"d", b"1"))
+    bench.log.max_decompressed_bytes = 50_000
+    bench.clean()
+    assert bench.reports == []
+    # What supersedes, and what is superseded, within the large batch is not known.
+    assert sorted(bench.contents()) == [0, 2, 3, 4, 5, 6]
+    bench.log.max_decompressed_bytes = 200_000
+    bench.append((b"e", b"1"))
+    bench.roll()
+    bench.cleaner.cleaned_up_to.clear()
+    bench.clean()
+    assert sorted(bench.contents()) == [2, 4, 5, 6, 7]
+
+
 def test_topics_without_compaction_are_not_cleaned(tmp_path: Path) -> None:
     bench = Bench(tmp_path, LogConfig())
     bench.append((b"a", b"1"), (b"a", b"2"))

@@ -128,6 +128,17 @@ def test_failed_decompression_is_unknown_server_error() -> None:
         assert refused(bytes(whole)).code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_decompressed_size_is_limited_by_max_decompressed_batch_bytes(codec: str) -> None:
+    data = build_batch([NewRecord(b"a", bytes(100_000), NOW)], compression=codec)
+    assert append(data, max_decompressed_bytes=101_000).record_count == 1
+    refusal = refused(data, max_decompressed_bytes=99_000)
+    assert refusal.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert refusal.reason == (
+        "the batch decompresses to more than the broker's max.decompressed.batch.bytes (99000 bytes)"
+    )
+
+
 def test_batch_size_is_limited_by_max_message_bytes() -> None:
     data = build_batch(TWO)
     assert append(data, LogConfig(max_message_bytes=len(data))).size == len(data)

@@ -49,6 +49,18 @@ def test_compressed_data_is_decompressed_within_an_exact_limit(codec: str, data:
 
 
 @pytest.mark.usefixtures("libraries")
+def test_concatenated_snappy_streams_are_one() -> None:
+    """As Java's SnappyInputStream reads them: the header of another stream stands where a block's length would."""
+    output = Output(1 << 20)
+    payload = compress("snappy", TEXT) + compress("snappy", b"") + compress("snappy", b"second")
+    decompress(CODEC_IDS["snappy"], memoryview(payload), output)
+    assert bytes(output.view()) == TEXT + b"second"
+    for damaged in (payload[:-20], payload[:-25] + b"\x82SNAPPX" + bytes(9)):
+        with pytest.raises(CorruptRecords):
+            decompress(CODEC_IDS["snappy"], memoryview(damaged), Output(1 << 20))
+
+
+@pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("codec", CODECS)
 def test_truncated_data_is_corrupt_and_leaves_the_output_unchanged(codec: str) -> None:
     payload = compress(codec, TEXT)

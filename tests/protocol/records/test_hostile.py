@@ -5,6 +5,7 @@ import random
 import resource
 import struct
 import warnings
+import zlib
 
 import cramjam
 import lz4.frame
@@ -15,6 +16,8 @@ from kcli.protocol.records import batch
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.compression import CODEC_IDS
 from kcli.protocol.records.decode import RecordSection, decode_sections
+from kcli.protocol.records.scan import iter_records, read_pairs
+from kcli.protocol.records.summary import summarize_records
 from tests.protocol.records.mutations import GOOD, check_hostile, hostile_sections, make_right, seeds
 from tests.protocol.records.vectors import VECTORS
 
@@ -64,15 +67,13 @@ def test_the_helpers_make_valid_batches():
         (FINE + b"\0", 1),
         (FINE * 3, 2),
         (record(0, 0, 5, -1, 0), 1),
-        (record(0, 0, -2, -1, 0), 1),
         (record(0, 0, -1, 9, 0), 1),
-        (record(0, 0, -1, -2, 0), 1),
         (record(0, 0, -1, -1, 1), 1),
         (record(0, 0, -1, -1, -1), 1),
         (record(0, 0, -1, -1, 0x7FFFFFFF), 1),
         (record(0, 0, -1, -1, 0, 0), 1),
         (record(0, 0, -1, -1, 1, -1, -1), 1),
-        (record(0, 0, -1, -1, 1, 0, -2), 1),
+        (record(0, 0, -1, -1, 1, -2, -1), 1),
         (record(0, 0, -1, -1, 1, 0, 9), 1),
         (record(0, 0, -1, -1, 1, 9, -1), 1),
         (record(0, 0, 0x7FFFFFFF, -1, 0), 1),
@@ -192,12 +193,41 @@ def test_many_decompression_bombs_together_use_bounded_memory():
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 * 1024
 
 
+@pytest.mark.parametrize("count", [1, 40])
+@pytest.mark.parametrize("length", [-1, -2, -64, -65, -(1 << 31)])
+def test_every_negative_length_is_null_as_for_javas_reader(length, count):
+    """Source: DefaultRecord.readFrom, where only the name of a header must not be null."""
+    payload = b"".join(
+        record(0, index, length, length, 2, 1, b"h", length, 1, b"i", 2, b"xy") for index in range(count)
+    )
+    data = framed(payload, count)
+    [decoded] = decode_sections([RecordSection("t", 0, data, 0)])
+    assert decoded.error is None
+    headers = [("h", None), ("i", b"xy")]
+    columns = decoded.columns
+    assert (columns.keys(), columns.values()) == ([None] * count, [None] * count)
+    assert [columns.headers(row) for row in range(count)] == [headers] * count
+    assert [(row.key, row.value, row.headers) for row in iter_records(data)] == [(None, None, headers)] * count
+    assert read_pairs(memoryview(data)) == [(index, None, None) for index in range(count)]
+    summary = summarize_records(payload, count)
+    assert (summary.has_null_key, summary.is_dense) == (True, True)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_every_negative_length_is_null_in_old_messages(magic):
+    fields = (-2).to_bytes(4, "big", signed=True) + (-5).to_bytes(4, "big", signed=True)
+    body = bytes((magic, 0)) + (T.to_bytes(8, "big") if magic else b"") + fields
+    data = batch.PREFIX.pack(7, 4 + len(body)) + zlib.crc32(body).to_bytes(4, "big") + body
+    [decoded] = decode_sections([RecordSection("t", 0, data, 7)])
+    assert (decoded.error, decoded.columns.keys(), decoded.columns.values()) == (None, [None], [None])
+
+
 def test_very_many_headers_in_one_record_are_checked_to_the_last():
     headers = b"\0\1" * 300_000
     good = framed(record(0, 0, -1, -1, 300_000, headers), 1)
     [decoded] = decode_sections([RecordSection("t", 0, good, 0)])
     assert (decoded.error, decoded.columns.header_counts.tolist()) == (None, [300_000])
-    assert problem(framed(record(0, 0, -1, -1, 300_000, headers[:-2] + b"\0\3"), 1))
+    assert problem(framed(record(0, 0, -1, -1, 300_000, headers[:-2] + b"\0\2"), 1))
 
 
 def test_headers_of_many_records_are_checked_together():

@@ -5,6 +5,7 @@ import zlib
 
 import pytest
 
+from kcli.errors import CorruptRecords, RecordTooLarge
 from kcli.protocol.records import decode as decode_module
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.records.decode import RecordSection, decode_sections
@@ -300,13 +301,18 @@ def test_the_rest_keeps_the_transactions_being_aborted():
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_a_single_batch_above_the_size_limit_is_corrupt(codec):
+def test_a_single_batch_above_the_size_limit_is_too_large(codec):
     data = batch(0, b"small", compression=codec) + batch(1, bytes(100_000), compression=codec)
     first = decode(data, max_decompressed_bytes=50_000)
     assert (first.columns.values(), first.error, first.next_offset) == ([b"small"], None, 1)
     [second] = decode_sections([first.remaining], max_decompressed_bytes=50_000)
     assert (len(second.columns), second.next_offset, second.remaining) == (0, 1, None)
-    assert "50000 bytes" in str(second.error)
+    assert isinstance(second.error, RecordTooLarge)
+    assert second.error.message == (
+        "the batch at offset 1 decompresses to more than max.decompressed.batch.bytes (50000 bytes); "
+        "the next batch begins at offset 2"
+    )
+    assert second.error.evidence == {"topic": "t", "partition": 0, "offset": 1, "next_offset": 2}
     assert decode(data, max_decompressed_bytes=200_000).columns.values() == [b"small", bytes(100_000)]
 
 
@@ -338,7 +344,55 @@ def test_records_beyond_the_limit_of_a_call_are_left_for_the_next(codec, monkeyp
     sections = [RecordSection("t", 0, data, 3), RecordSection("t", 1, large, 0), RecordSection("t", 2, data, 0)]
     seen, calls = everything(sections)
     assert seen == [list(range(3, 300)), list(range(500)), list(range(300))]
-    assert calls == 7
+    assert calls == 11  # the large batch takes five
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("fetch_offset", [0, 250, 499])
+def test_a_batch_with_more_records_than_a_call_is_divided(codec, fetch_offset, monkeypatch):
+    monkeypatch.setattr(decode_module, "MAX_RECORDS_PER_CALL", 100)
+    rows = [NewRecord(b"%d" % i, b"v" * (i % 90), 1000 + i, [("h", b"%d" % i)]) for i in range(500)]
+    large = build_batch(rows, compression=codec, last_offset_delta=509)
+    section, seen = RecordSection("t", 0, large + batch(510, b"after"), fetch_offset), []
+    while section is not None:
+        [decoded] = decode_sections([section])
+        assert decoded.error is None
+        assert len(decoded.columns) <= 100
+        columns = decoded.columns
+        seen += zip(
+            columns.offsets.tolist(), columns.timestamps_ms.tolist(), columns.keys(), columns.values(), strict=True
+        )
+        section = decoded.remaining
+    expected = [(i, row.timestamp_ms, row.key, row.value) for i, row in enumerate(rows)]
+    assert seen[:-1] == expected[fetch_offset:]
+    assert (seen[-1][0], seen[-1][3], decoded.next_offset) == (510, b"after", 511)
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_a_divided_batch_keeps_its_transaction(codec, monkeypatch):
+    monkeypatch.setattr(decode_module, "MAX_RECORDS_PER_CALL", 100)
+    values = [b"x"] * 250
+    aborted = transactional(0, 9, *values, compression=codec)
+    kept = transactional(251, 9, *values, compression=codec)
+    data = aborted + marker(250, 9, ABORT) + kept + marker(501, 9, COMMIT)
+    section, seen = RecordSection("t", 0, data, 0, [(9, 0)]), []
+    while section is not None:
+        [decoded] = decode_sections([section])
+        seen += decoded.columns.offsets.tolist()
+        section = decoded.remaining
+    assert (seen, decoded.next_offset) == (list(range(251, 501)), 502)
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("wrong_count", [499, 501])
+def test_a_batch_with_more_records_than_a_call_is_checked(codec, wrong_count, monkeypatch):
+    monkeypatch.setattr(decode_module, "MAX_RECORDS_PER_CALL", 100)
+    rows = [NewRecord(None, b"v", 1000) for _ in range(500)]
+    large = bytearray(build_batch(rows, compression=codec, last_offset_delta=509))
+    large[57:61] = wrong_count.to_bytes(4, "big")
+    [decoded] = decode_sections([RecordSection("t", 0, bytes(large), 0)], check_crcs=False)
+    assert (len(decoded.columns), decoded.next_offset) == (0, 0)
+    assert isinstance(decoded.error, CorruptRecords)
 
 
 def test_batches_beyond_the_limit_of_a_call_are_left_for_the_next(monkeypatch):
