@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.protocol.wire import Request
 
-_COUNTED = ("DESCRIBE", "READ", "WRITE")
+# The operations to count that Kafka has for a resource (AclEntry.supportedOperations): a group has no WRITE.
+_COUNTED = {"topic": ("DESCRIBE", "READ", "WRITE"), "group": ("DESCRIBE", "READ", "DELETE")}
 _PATIENCE_MS = 5_000.0
 _MOST_GROUPS = 1_000
 _FEW = 3
@@ -127,8 +128,8 @@ def _counted(noun: str, operations: Iterable[int], visible: int | None = None) -
     known = [names for bits in operations if (names := _names(bits)) is not None]
     counts = Counter(name for names in known for name in names)
     visible = len(known) if visible is None else visible
-    facts: Facts = {"visible": visible, **{name.lower(): counts[name] for name in _COUNTED}}
-    counted = ", ".join(f"{name} on {counts[name]}" for name in _COUNTED)
+    facts: Facts = {"visible": visible, **{name.lower(): counts[name] for name in _COUNTED[noun]}}
+    counted = ", ".join(f"{name} on {counts[name]}" for name in _COUNTED[noun])
     return f"{format_count(visible, noun)} visible; {counted}", facts
 
 

@@ -21,6 +21,7 @@ from kcli.network.selector import Selector
 from kcli.network.transport import PlainTransport, SocketAddress, Transport, finish_connect, format_address
 from kcli.protocol.headers import decode_response, encode_request
 from kcli.protocol.registry import response_type
+from kcli.security.registry_settings import RegistrySettings
 from kcli.structs import Node
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kcli.client.authentication import Steps
     from kcli.client.security import ClientSecurity
     from kcli.network.certificate import Certificate
+    from kcli.security.security_settings import SecuritySettings
 
 #: Facts of a step for programs: JSON-ready values.
 Facts = dict[str, Any]
@@ -67,7 +69,8 @@ def check_servers(
     security: ClientSecurity | None = None
     try:
         security = _security(config)
-        yield Step("configuration", None, _configured(config, security), facts={"protocol": config.security_protocol})
+        facts = {"protocol": config.security_protocol, "warnings": security_warnings(config)}
+        yield Step("configuration", None, _configured(config, security), facts=facts)
     except KcliError as error:
         yield Step("configuration", error=error)
     else:
@@ -96,6 +99,51 @@ def _configured(config: ClientConfig, security: ClientSecurity | None) -> str:
     if security is not None and security.principal is not None:
         parts.append(security.principal)
     return ", ".join(parts)
+
+
+_SENT = {"PLAIN": "password", "OAUTHBEARER": "token"}
+
+
+def security_warnings(config: ClientConfig) -> list[str]:
+    """Return a sentence for each setting by which others can read the credentials or act as the server. Pure."""
+    warnings = []
+    sent = _SENT.get(config.sasl_mechanism)
+    if config.security_protocol == "SASL_PLAINTEXT" and sent is not None:
+        setting = f"security.protocol=SASL_PLAINTEXT with sasl.mechanism={config.sasl_mechanism}"
+        warnings.append(f"{setting} sends the {sent} unencrypted; use SASL_SSL")
+    endpoint = (config.sasl_oauthbearer_token_endpoint_url or "").lower()
+    asks_endpoint = config.uses_sasl and config.sasl_mechanism == "OAUTHBEARER"
+    if asks_endpoint and endpoint.startswith("http:"):
+        warnings.append(
+            "sasl.oauthbearer.token.endpoint.url begins with http: the client's secret is sent unencrypted; use https"
+        )
+    if config.uses_tls or (asks_endpoint and endpoint.startswith("https:")):
+        warnings += _unverified(config, "")
+    return warnings + _registry_warnings(config)
+
+
+def _registry_warnings(config: ClientConfig) -> list[str]:
+    try:
+        registry = RegistrySettings.from_properties(config.given)
+    except KcliError:  # reported by the commands that use the registry
+        return []
+    warnings = []
+    has_credentials = registry.user_info is not None or registry.bearer_auth_token is not None
+    if has_credentials and any(url.lower().startswith("http:") for url in registry.urls):
+        warnings.append(
+            "schema.registry.url begins with http: the registry's credentials are sent unencrypted; use https"
+        )
+    if any(url.lower().startswith("https:") for url in registry.urls):
+        warnings += _unverified(registry.tls, "schema.registry.")
+    return warnings
+
+
+def _unverified(config: SecuritySettings, prefix: str) -> list[str]:
+    if not config.enable_ssl_certificate_verification:
+        return [f"{prefix}enable.ssl.certificate.verification=false: any certificate is accepted, also a forged one"]
+    if not config.ssl_endpoint_identification_algorithm:
+        return [f"{prefix}ssl.endpoint.identification.algorithm is empty: the certificate of any host is accepted"]
+    return []
 
 
 def _own_certificate(config: ClientConfig) -> Step | None:

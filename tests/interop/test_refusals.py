@@ -229,7 +229,7 @@ def test_the_check_counts_the_authorized_operations(person: Person) -> None:
     assert result.status == 0, result.text
     assert "operations on the cluster: none" in result.text
     assert "1 topic visible; DESCRIBE on 1, READ on 0, WRITE on 1" in result.text
-    assert "1 group visible; DESCRIBE on 1, READ on 1, WRITE on 0" in result.text
+    assert "1 group visible; DESCRIBE on 1, READ on 1, DELETE on 0" in result.text
 
 
 def test_a_check_of_the_cluster_reports_each_fact_that_is_refused(person: Person) -> None:

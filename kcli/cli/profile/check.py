@@ -32,7 +32,9 @@ def run(
     The steps of each bootstrap server are DNS, TCP, TLS with the version, cipher and certificate, the API versions, and
     SASL with the mechanisms that the broker offers and the lifetime of the session. Then the cluster is described: the
     operations that are authorized on it, the brokers at the addresses that they advertise, and on how many of the
-    visible topics and groups the operations DESCRIBE, READ and WRITE are authorized. Nothing is changed.
+    visible topics and groups the operations DESCRIBE, READ, and WRITE or (of groups) DELETE are authorized. Nothing is
+    changed. A warning on stderr names each setting by which others can read a password or token, or take the place of
+    a server: PLAIN or OAUTHBEARER without TLS, http with credentials, and switched-off checks of certificates.
 
     Without a profile, the options and variables of all commands say what to check. Exit status: 0 if every step is ok,
     2 for an invalid setting, 4 if TLS, SASL or a request is refused, 5 if a server cannot be reached, 1 for several of
@@ -49,6 +51,8 @@ def run(
     ]
     print_report(env, Report("profile.check", COLUMNS, items, rows if is_table else None), common.output)
     for step in steps:
+        for warning in step.facts.get("warnings", ()):
+            env.report(f"kcli: warning: {warning}")
         if step.error is not None and is_table and not env.stdout_is_terminal:
             env.report(f"kcli: {step.name}{f' with {step.server}' if step.server else ''} failed: {step.error}")
     return exit_status.status_of_all(step.error for step in steps)

@@ -69,6 +69,38 @@ def test_only_the_steps_of_the_protocol_are_made(
     assert list(check(tmp_path, broker.properties(listener))) == ["configuration", *steps, *ACCESS]
 
 
+def test_each_resource_has_its_own_operations(broker: Secured, tmp_path: Path) -> None:
+    items = check(tmp_path, broker.properties("SASLS"))
+    assert "; DESCRIBE on 0, READ on 0, WRITE on 0" in items["topics"]["detail"]
+    assert "; DESCRIBE on 0, READ on 0, DELETE on 0" in items["groups"]["detail"]
+    assert {"describe", "read", "delete"} < items["groups"].keys()
+    assert "write" not in items["groups"]
+
+
+def test_a_password_without_tls_is_warned_of(broker: Secured, tmp_path: Path) -> None:
+    sent = "security.protocol=SASL_PLAINTEXT with sasl.mechanism=PLAIN sends the password unencrypted; use SASL_SSL"
+    assert check(tmp_path, broker.properties("SASL"))["configuration"]["warnings"] == [sent]
+    assert f"kcli: warning: {sent}\n" in checked(tmp_path, broker.properties("SASL")).err
+    for listener in ("PLAINTEXT", "TLS", "SASLS"):
+        assert check(tmp_path, broker.properties(listener))["configuration"]["warnings"] == []
+        assert "warning" not in checked(tmp_path, broker.properties(listener)).err
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "warning"),
+    [
+        ("enable.ssl.certificate.verification", "false", "any certificate is accepted, also a forged one"),
+        ("ssl.endpoint.identification.algorithm", "", "the certificate of any host is accepted"),
+    ],
+)
+def test_checks_that_are_switched_off_are_warned_of(
+    broker: Secured, tmp_path: Path, name: str, value: str, warning: str
+) -> None:
+    (found,) = check(tmp_path, broker.properties("SASLS") | {name: value})["configuration"]["warnings"]
+    assert found.startswith(name)
+    assert found.endswith(warning)
+
+
 def test_a_wrong_password_stops_at_sasl(broker: Secured, tmp_path: Path) -> None:
     items = check(tmp_path, broker.properties("SASLS", password="wrong"), status=4)
     assert items["api-versions"]["status"] == "ok"
