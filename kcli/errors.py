@@ -36,7 +36,12 @@ class KcliError(Exception):
             if value is not None and name not in self._said
         )
         shown = ", ".join(printed)
-        return f"{self.message} ({shown})" if shown else self.message
+        sentence = f"{self.message} ({shown})" if shown else self.message
+        if sentence.isascii() and sentence.isprintable():
+            return sentence
+        from kcli.text import visible
+
+        return visible(sentence)
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self.args, self.__dict__)

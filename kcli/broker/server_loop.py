@@ -14,6 +14,7 @@ from kcli.broker.timer import Timer
 from kcli.clock import Clock, SystemClock
 from kcli.errors import KcliError
 from kcli.network.listener import bind_socket
+from kcli.text import visible
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
@@ -37,7 +38,7 @@ class ServerLoop:
         self.clock: Clock = clock or SystemClock()
         self.timer = Timer()
         self.control = Control()
-        self._log = log or (lambda text: print(f"kcli {role}: {text}", file=sys.stderr, flush=True))
+        self._log = log or (lambda text: print(f"kcli {role}: {visible(text)}", file=sys.stderr, flush=True))
         self.endpoints = config.endpoints  # with the ports in use, once they are bound
         self.server: SocketServer
         self._calls = Calls()
@@ -77,7 +78,8 @@ class ServerLoop:
         if bug is not None and os.environ.get("KCLI_DEBUG") == "1":
             import traceback
 
-            self._log("".join(traceback.format_exception(bug)).rstrip())
+            for line in "".join(traceback.format_exception(bug)).rstrip().split("\n"):
+                self._log(line)
 
     # ---- from other threads ----
 

@@ -40,7 +40,7 @@ def run(argv: Sequence[str], env: Environment) -> int:
         except (BrokenPipeError, KeyboardInterrupt):
             raise
         except HelpWanted as help_text:
-            env.report(str(help_text))
+            env.report_lines(str(help_text).split("\n"))
             return exit_status.USAGE
         except Exception as error:
             return report(env, error)
@@ -68,11 +68,11 @@ def report(env: Environment, error: BaseException, *, verbose: bool = False) -> 
     if env.environ.get("KCLI_DEBUG") == "1":
         import traceback
 
-        env.report("".join(traceback.format_exception(error)).rstrip())
+        env.report_lines("".join(traceback.format_exception(error)).rstrip().split("\n"))
     expected = isinstance(error, KcliError | OSError)
     if isinstance(error, WakeupError) or (not expected and _is_of_a_signal(error)):
         return exit_status.INTERRUPTED
-    text = _one_line(_message(error)) or type(error).__name__
+    text = _message(error) or type(error).__name__
     env.report(f"kcli: {text}" if expected else f"kcli: internal error: {type(error).__name__}: {text}")
     for cause in _causes(error) if verbose else ():
         env.report(f"kcli:   because: {type(cause).__name__}: {_one_line(str(cause))}")
@@ -100,10 +100,15 @@ def _causes(error: BaseException, *, hidden: bool = False) -> Iterator[BaseExcep
 
 
 def _message(error: BaseException) -> str:
-    """Return the error's message. An `OSError` that arrives here comes from writing output: leave out its number."""
+    """Return the error's message in one line: that of kcli as it is, because it may have a command to paste.
+
+    An `OSError` that arrives here comes from writing output: leave out its number.
+    """
+    if isinstance(error, KcliError):
+        return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'standard output'}: {error.strerror}"
-    return str(error)
+    return _one_line(str(error))
 
 
 def _one_line(text: str) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Any, BinaryIO, TextIO
 
 from kcli.clock import Clock, SystemClock
+from kcli.text import visible
 
 #: Names of colours, and their numbers in the control sequences of terminals.
 COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
@@ -107,17 +108,22 @@ class Environment:
     def report(self, line: str) -> None:
         """Report one line to the user on stderr, after everything written to standard output.
 
-        Control characters are escaped, so that names and brokers' messages cannot control the terminal.
+        Control characters and line breaks are escaped, so that names and brokers' messages can neither control the
+        terminal nor look like a line of kcli.
         """
+        self.report_lines([line])
+
+    def report_lines(self, lines: Iterable[str]) -> None:
+        """Report several lines on stderr as `report` does, at once."""
         self.stdout.flush()
-        self._write_stderr(_escaped(line) + "\n")
+        self._write_stderr("".join(f"{visible(line)}\n" for line in lines))
 
     def report_in_colour(self, line: str, colour: str) -> None:
         """Report one line in this colour, one of `COLOURS`, if stderr is a terminal that may have colours."""
         if not self.can_redraw or self.environ.get("NO_COLOR"):
             return self.report(line)
         self.stdout.flush()
-        self._write_stderr(f"\x1b[1;{COLOURS[colour]}m{_escaped(line)}\x1b[0m\n")
+        self._write_stderr(f"\x1b[1;{COLOURS[colour]}m{visible(line)}\x1b[0m\n")
         return None
 
     def discard_stdout(self) -> None:
@@ -160,14 +166,6 @@ def _is_writable(stream: TextIO) -> bool:
         return fcntl.fcntl(stream, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
     except (OSError, ValueError):  # a stream without a descriptor
         return not stream.closed
-
-
-def _escaped(text: str) -> str:
-    if text.isprintable():
-        return text
-    from kcli.cli.output.escapes import visible
-
-    return "\n".join(map(visible, text.split("\n")))
 
 
 # `timeout` and shells signal the process and its process group: one request arrives twice.

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from kcli.network.certificate import Certificate, parse_certificate
 from kcli.network.transport import TlsError
+from kcli.text import visible
 
 _NO_TLS = "use its TLS port, or set security.protocol to PLAINTEXT or SASL_PLAINTEXT"
 _OTHER_PROTOCOLS = "WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"
@@ -166,7 +167,7 @@ def _names(certificate: Certificate, at_most: int = 6) -> str:
 
 def _printable(text: str) -> str:
     """A text of the other side for one line of a terminal."""
-    shown = "".join(c if c.isprintable() else "?" for c in text)
+    shown = visible(text)
     return shown if len(shown) <= 120 else f"{shown[:117]}..."
 
 

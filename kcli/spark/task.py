@@ -19,6 +19,7 @@ from kcli.errors import BrokerError, KcliError, LogTruncated, OffsetOutOfRange, 
 from kcli.spark.loss import decide_end, decide_gone, decide_skipped, timeout_error
 from kcli.spark.task_ranges import TaskRange
 from kcli.structs import TopicPartition
+from kcli.text import visible
 
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
@@ -156,7 +157,7 @@ def task_config(options: SourceOptions) -> ConsumerConfig:
 def log_reports(reports: Iterable[str]) -> None:
     """Print one line per report to the standard error of the process, which Spark logs."""
     for report in reports:
-        print(f"kcli: {report}", file=sys.stderr, flush=True)
+        print(f"kcli: {visible(report)}", file=sys.stderr, flush=True)
 
 
 _POLL_MS = 1_000.0

@@ -201,10 +201,11 @@ def test_control_characters_in_messages_are_escaped(run_body: Callable[..., Resu
     assert r"a\x1b[31mb" in result.err
 
     def body(env: Environment, common: Common) -> int:
-        env.report("two\nlines \x1b[2J")
+        env.report("a name\nkcli: forged \x1b[2J")
+        env.report_lines(["two", "lines \x1b[2J"])
         return 0
 
-    assert run_body(body).err == "two\nlines \\x1b[2J\n"
+    assert run_body(body).err == "a name\\nkcli: forged \\x1b[2J\ntwo\nlines \\x1b[2J\n"
 
 
 def test_verbose_adds_the_causes(run_body: Callable[..., Result]) -> None:

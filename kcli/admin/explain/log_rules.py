@@ -15,7 +15,7 @@ from kcli.admin.explain.findings import (
     quantity,
 )
 from kcli.admin.groups.lag import CREATE_TIME
-from kcli.text import format_duration, format_size
+from kcli.text import format_duration, format_size, shell_word
 
 if TYPE_CHECKING:
     from kcli.admin.explain.observations import Observations, PartitionProgress, Retention
@@ -111,7 +111,7 @@ def _transaction_advice(transaction: OpenTransaction, row: PartitionLag, now_ms:
     if transaction.hanging:
         return (
             "No coordinator knows this transaction, so no timeout ends it (a hanging transaction). Abort it: "
-            f"kcli transaction abort --topic {row.tp.topic} --partition {row.tp.partition} "
+            f"kcli transaction abort --topic {shell_word(row.tp.topic)} --partition {row.tp.partition} "
             f"--start-offset {transaction.start_offset} --execute."
         )
     if transaction.started_ms is None or transaction.timeout_ms is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kcli.admin.explain.findings import PROBLEM, WARNING, Finding, join_names, quantity
 from kcli.admin.health.inventory import UNCLEAN_ELECTION
-from kcli.text import format_duration
+from kcli.text import format_duration, shell_word
 
 if TYPE_CHECKING:
     from kcli.admin.health.inventory import Failure, Inventory
@@ -72,7 +72,7 @@ def _hanging(transaction: OpenTransaction, facts: Inventory) -> Finding:
         "stop."
     )
     advice = (
-        f"Abort it: kcli transaction abort --topic {tp.topic} --partition {tp.partition} --start-offset "
+        f"Abort it: kcli transaction abort --topic {shell_word(tp.topic)} --partition {tp.partition} --start-offset "
         f"{transaction.start_offset} --execute."
     )
     if facts.restricted:

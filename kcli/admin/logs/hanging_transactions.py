@@ -13,6 +13,7 @@ from kcli.admin.logs.open_transactions import Producer, active_producers, survey
 from kcli.client.routing import ask_leaders
 from kcli.errors import BrokerError, KcliError, NotFound, Refused
 from kcli.structs import TopicPartition
+from kcli.text import shell_word
 
 if TYPE_CHECKING:
     from kcli.admin.logs.open_transactions import OpenTransaction
@@ -57,7 +58,7 @@ def plan_marker(
     elif not found.hanging:
         error = Refused(
             f"the coordinator of {found.transactional_id} knows the transaction (state {found.state}); abort it with "
-            f"`kcli transaction abort {found.transactional_id}`"
+            f"`kcli transaction abort -- {shell_word(str(found.transactional_id))}`"
         )
     return PlannedMarker(tp, start_offset, producer, found, error)
 

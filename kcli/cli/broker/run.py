@@ -369,9 +369,8 @@ def _use_node(env: Environment, properties: dict[str, str], number: int) -> dict
 
     Return the origin of each, to stand before an error.
     """
-    from shlex import quote
-
     from kcli.broker.cluster_directory import CONTROLLER, ClusterDirectory, address_of, node_name
+    from kcli.text import shell_word
 
     directory = ClusterDirectory(next(properties.pop(name) for name in _DIRECTORIES if name in properties))
     name = node_name(number)
@@ -385,7 +384,7 @@ def _use_node(env: Environment, properties: dict[str, str], number: int) -> dict
     if not directory.is_in_use(CONTROLLER):
         env.report(
             f"kcli: the controller of this cluster is not running, and node {number} waits for it; start it: "
-            f"kcli broker run --nodes {max(directory.nodes)} --data-dir {quote(directory.path)}"
+            f"kcli broker run --nodes {max(directory.nodes)} --data-dir {shell_word(directory.path)}"
         )
     return dict.fromkeys(stored, f"{directory.file(name)}: ")
 

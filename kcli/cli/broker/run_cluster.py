@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,6 +16,7 @@ from kcli.cli.broker.cluster_processes import preload, run_controller, run_node
 from kcli.cli.broker.supervisor import Child, Process, Supervisor
 from kcli.cli.environment import Environment, StopSignals
 from kcli.errors import ConfigError, KcliError
+from kcli.text import shell_word
 
 FIRST_PORT = 9092
 _START_S = 30.0
@@ -43,7 +43,7 @@ class ClusterPlan(NamedTuple):
     @property
     def command(self) -> str:
         """The command that starts what is missing."""
-        return f"kcli broker run --nodes {self.nodes} --data-dir {shlex.quote(self.directory.path)}"
+        return f"kcli broker run --nodes {self.nodes} --data-dir {shell_word(self.directory.path)}"
 
 
 def run_cluster(env: Environment, plan: ClusterPlan, signals: StopSignals) -> int:
@@ -139,7 +139,7 @@ class _Cluster:
             effect = ": until it is back, no leader is elected and no topic is created"
         else:
             number = process.name.removeprefix("node-")
-            command = f"kcli broker run --node {number} --data-dir {shlex.quote(plan.directory.path)}"
+            command = f"kcli broker run --node {number} --data-dir {shell_word(plan.directory.path)}"
         self._env.report(f"kcli: {title} {process.end}{effect}; start it again: {command}")
 
     # ---- start ----

@@ -161,9 +161,9 @@ def check_type(group: Group, *, wrapped: bool = False) -> None:
 
 def _report_state(session: Session, group: Group) -> None:
     if group.state == "Empty":
-        session.env.report(f"\nConsumer group '{group.group}' has no active members.")
+        session.env.report_lines(["", f"Consumer group '{group.group}' has no active members."])
     elif group.state in _REBALANCING:
-        session.env.report(f"\nWarning: Consumer group '{group.group}' is rebalancing.")
+        session.env.report_lines(["", f"Warning: Consumer group '{group.group}' is rebalancing."])
 
 
 # ---- --describe --offsets ----

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from kcli.cli import exit_status
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, DisconnectedError, KcliError, OutcomeUnknown, TimeoutExpired
+from kcli.text import visible
 
 _PACKAGE = "org.apache.kafka.common.errors."
 WRAPPED = "java.util.concurrent.ExecutionException: "
@@ -101,9 +102,4 @@ def cell(value: object | None) -> str:
     """Return a value as a cell; `-` for None. Control characters are escaped."""
     if value is None:
         return MISSING
-    text = str(value)
-    if text.isprintable():
-        return text
-    from kcli.cli.output.escapes import visible
-
-    return visible(text)
+    return visible(str(value))

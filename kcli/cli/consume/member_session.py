@@ -128,7 +128,7 @@ def _report_result(
     """Report the positions and the committed offsets, also of a read that failed, and the statistics."""
     items = member_items(source.log_ends | source.ends, source.positions, printed.counts)
     if items and not options.quiet:
-        env.report(member_table(items, committer.committed))
+        env.report_lines(member_table(items, committer.committed).split("\n"))
     if options.stats:
         env.report(printed.stats(elapsed_ms))
 

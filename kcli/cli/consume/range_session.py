@@ -98,7 +98,7 @@ def print_ranges(
     partitions.report()
     coverage = ReadCoverage.of(reader.coverage(), stop, printed.first_unprinted)
     if with_table:
-        env.report(coverage_report.coverage_table(coverage, reader.ranges, printed.counts))
+        env.report_lines(coverage_report.coverage_table(coverage, reader.ranges, printed.counts).split("\n"))
     if options.stats:
         env.report(printed.stats(env.clock.now_ms() - started_ms))
     status = options.status(coverage_report.read_status(coverage))

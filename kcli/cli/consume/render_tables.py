@@ -26,9 +26,9 @@ from kcli.cli.consume.text_columns import (
     joined_spans,
     time_column,
 )
-from kcli.cli.output.escapes import highlighted_bytes, visible, visible_bytes
+from kcli.cli.output.escapes import highlighted_bytes, visible_bytes
 from kcli.cli.output.report import display_width
-from kcli.text import format_timestamp
+from kcli.text import format_timestamp, visible
 
 if TYPE_CHECKING:
     import re

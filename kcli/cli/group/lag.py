@@ -27,7 +27,7 @@ from kcli.cli.group.selection import (
 )
 from kcli.cli.options import OUTPUTS as COMMON_OUTPUTS
 from kcli.cli.options import Common, check_choice, naming
-from kcli.cli.output.openmetrics import openmetrics_text
+from kcli.cli.output.openmetrics import print_metrics
 from kcli.cli.parser import Option
 from kcli.errors import ConfigError
 from kcli.text import group_text
@@ -105,7 +105,7 @@ def run(
         if make is not None:
             metrics = make()
             add_survey(metrics, env.clock.wall_ms(), selected, surveys)
-            env.stdout.write(openmetrics_text(metrics.metrics))
+            print_metrics(env, metrics.metrics)
             report_failures(env, selected, surveys)
             _report_beyond_end(env, surveys.values.values())
             status = status_of_survey(selected, surveys)

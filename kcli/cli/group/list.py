@@ -101,8 +101,8 @@ def _item(listed: ListedGroup, groups: FoundGroups) -> Item:
 
 
 def _print_names(env: Environment, items: Iterable[Item]) -> int:
-    from kcli.cli.output.escapes import visible
     from kcli.cli.output.report import cell
+    from kcli.text import visible
 
     status = exit_status.DONE
     for item in items:

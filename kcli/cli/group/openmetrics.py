@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.options import check_choice
-from kcli.cli.output.openmetrics import check_package, openmetrics_text
+from kcli.cli.output.openmetrics import check_package, print_metrics
 from kcli.cli.parser import Option
 from kcli.errors import KcliError
 from kcli.text import group_text
@@ -56,7 +56,7 @@ def without_metrics(env: Environment, make: Callable[[], LagMetrics]) -> Iterato
     except KcliError:
         metrics = make()
         metrics.add_cluster(up=False)
-        env.stdout.write(openmetrics_text(metrics.metrics))
+        print_metrics(env, metrics.metrics)
         raise
 
 

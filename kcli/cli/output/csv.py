@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.cli.output.escapes import visible
 from kcli.cli.output.report import texts_of
+from kcli.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

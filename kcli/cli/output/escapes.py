@@ -3,13 +3,10 @@ r"""Backslash escapes in both directions: `\n` typed by a user into a byte, and 
 import re
 
 from kcli.errors import ConfigError
+from kcli.text import visible
 
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|(.)|$)", re.DOTALL)
 _NAMED = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
-
-# C0, DEL and C1 controls, line and paragraph separators, and characters that change the direction of writing.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def unescape(text: str) -> bytes:
@@ -38,13 +35,6 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def visible(text: str) -> str:
-    r"""Escape control characters as `\n`, `\x1b`, `\u202e`, so that text cannot control the terminal. Backslashes stay
-    single.
-    """
-    return _UNSAFE.sub(_shown, text)
-
-
 def visible_bytes(data: bytes) -> bytes:
     r"""Escape control characters in bytes; bytes that are not UTF-8 become `\xff`."""
     return visible(data.decode("utf-8", "backslashreplace")).encode()
@@ -70,13 +60,3 @@ def highlighted_bytes(data: bytes, pattern: re.Pattern[bytes]) -> bytes:
             parts += visible_bytes(data[done:start]), b"\x1b[1;31m", visible_bytes(data[start:end]), b"\x1b[0m"
             done = end
     return b"".join([*parts, visible_bytes(data[done:])])
-
-
-def _shown(match: re.Match[str]) -> str:
-    char = match[0]
-    return _SHORT.get(char) or (f"\\x{ord(char):02x}" if ord(char) < 0x80 else f"\\u{ord(char):04x}")
-
-
-def visible_json(text: str) -> str:
-    """Escape control characters in JSON strings; the JSON value stays the same. Line breaks between objects stay."""
-    return _UNSAFE.sub(lambda match: "\n" if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)

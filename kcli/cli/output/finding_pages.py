@@ -29,15 +29,14 @@ def finding_item(finding: Finding) -> Item:
 def page(env: Environment, heading: str, findings: Iterable[Finding]) -> str:
     """Return the heading, then a paragraph for each finding.
 
-    Text is wrapped on a terminal only, and names are escaped there so that they cannot control the terminal.
+    Text is wrapped on a terminal only. Names are escaped, so that they cannot control it or add a line.
     """
-    from kcli.cli.output.escapes import visible
+    from kcli.text import visible
 
-    escape = visible if env.stdout_is_terminal else str
-    lines = [escape(heading)]
+    lines = [visible(heading)]
     for finding in findings:
-        lines += ["", f"{_severity(env, finding)} {finding.kind}: {escape(group_text(finding.subject))}"]
-        lines += _paragraph(env, escape(finding.evidence), "  ") + _paragraph(env, escape(finding.advice), "  -> ")
+        lines += ["", f"{_severity(env, finding)} {finding.kind}: {visible(group_text(finding.subject))}"]
+        lines += _paragraph(env, visible(finding.evidence), "  ") + _paragraph(env, visible(finding.advice), "  -> ")
     if len(lines) == 1:
         lines.append("  no findings")
     return "".join(f"{line}\n" for line in lines)

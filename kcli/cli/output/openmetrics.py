@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kcli.errors import ConfigError
+from kcli.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,6 +63,14 @@ def openmetrics_text(metrics: Iterable[Metric]) -> str:
 
     text: bytes = generate_latest(Families(metrics))  # type: ignore[no-untyped-call]
     return text.decode()
+
+
+def print_metrics(env: Environment, metrics: Iterable[Metric]) -> None:
+    """Print the metrics on standard output. Names are escaped on a terminal, so that they cannot control it."""
+    text = openmetrics_text(metrics)
+    if env.stdout_is_terminal:
+        text = "\n".join(map(visible, text.split("\n")))
+    env.stdout.write(text)
 
 
 def parse_listen(text: str, option: str = "--listen") -> tuple[str, int]:

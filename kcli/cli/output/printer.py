@@ -21,8 +21,8 @@ def print_report(env: Environment, report: Report, output: str | None, *, failur
     terminal = env.stdout_is_terminal
     hidden: list[str] = []
     if output in ("json", "jsonl"):
-        from kcli.cli.output.escapes import visible_json
         from kcli.cli.output.json import as_document, as_lines
+        from kcli.text import visible_json
 
         text = as_document(report) if output == "json" else as_lines(report)
         text = visible_json(text) if terminal else text
@@ -39,7 +39,7 @@ def print_report(env: Environment, report: Report, output: str | None, *, failur
     failed = report.errors
     if failed and not env.stdout_is_terminal and not failures_reported:
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        env.report(f"kcli: {' '.join(cell(failed[0]).split())}{more}")
+        env.report(f"kcli: {cell(failed[0])}{more}")
 
 
 def report_hidden(env: Environment, hidden: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from kcli.cli.environment import COLOURS, Environment
 from kcli.errors import ConfigError
 from kcli.settings import format_value, invalid_value
-from kcli.text import closest_name
+from kcli.text import closest_name, shell_word
 from kcli.whole_files import replacing
 
 #: The name that stands for no profile.
@@ -200,7 +200,8 @@ def report_exposure(env: Environment, file: ProfileFile) -> None:
     """Report that other users can read the secrets of a file."""
     with suppress(OSError):
         if stat.S_IMODE(os.stat(file.path).st_mode) & 0o044 and file.has_secrets:
-            env.report(f"kcli: note: other users can read the secrets in {file.path}; run: chmod 600 {file.path}")
+            command = f"chmod 600 {shell_word(file.path)}"
+            env.report(f"kcli: note: other users can read the secrets in {file.path}; run: {command}")
 
 
 _CURRENT = re.compile(r"""(?m)^[ \t]*current[ \t]*=[ \t]*(?:"[^"\n]*"|'[^'\n]*')([ \t]*(?:\#.*)?\r?)$""")

@@ -164,7 +164,7 @@ class ProgressLine:
         if self._bar is None:
             self._env.report(line)
         else:
-            from kcli.cli.output.escapes import visible
+            from kcli.text import visible
 
             self._bar.console.print(visible(line))
 

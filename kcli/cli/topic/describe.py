@@ -169,10 +169,10 @@ def _show_pages(env: Environment, items: list[Item], columns: list[str], *, wide
 
     Of columns that do not fit, `faults` and `offline` are the most important ones where they are not empty.
     """
-    from kcli.cli.output.escapes import visible
     from kcli.cli.output.printer import report_hidden
     from kcli.cli.output.report import Report, cell
     from kcli.cli.output.table import as_table
+    from kcli.text import visible
 
     hidden: dict[str, None] = {}
     for number, item in enumerate(items):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from kcli.errors import AuthenticationError, ConfigError
 from kcli.secret import Secret
 from kcli.security.sasl.exchange import ClientExchange, Identity, ServerExchange, invalid_credentials
+from kcli.text import visible
 
 MECHANISM = "OAUTHBEARER"
 
@@ -133,4 +134,4 @@ def _refused(refusal: bytes) -> AuthenticationError:
 
 
 def _printable(text: object) -> str:
-    return "".join(char if char.isprintable() else "?" for char in str(text)[:_MAX_REASON])
+    return visible(str(text)[:_MAX_REASON])

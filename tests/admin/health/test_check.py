@@ -198,6 +198,12 @@ def test_a_hanging_transaction_has_the_command_that_ends_it() -> None:
     assert found.advice == ("Abort it: kcli transaction abort --topic pay --partition 3 --start-offset 40 --execute.")
 
 
+def test_the_command_for_a_hanging_transaction_quotes_the_topic() -> None:
+    hanging = OpenTransaction(TopicPartition("pay; rm -r x", 3), 7, 2, 40, NOW_MS, hanging=True)
+    advice = faults(transactions=(hanging,))["hanging-transaction"].advice
+    assert "kcli transaction abort --topic 'pay; rm -r x' --partition 3" in advice
+
+
 def test_a_transaction_that_may_be_hidden_is_to_be_checked_before_it_is_aborted() -> None:
     hanging = OpenTransaction(TopicPartition("pay", 3), 7, 2, 40, NOW_MS, hanging=True)
     found = faults(transactions=(hanging,), restricted=True)["hanging-transaction"]

@@ -5,8 +5,9 @@ import re
 import pytest
 
 from kcli.cli.consume.format import VERBS, Field, compile_format, raw_format
-from kcli.cli.output.escapes import highlighted_bytes, unescape, visible, visible_bytes, visible_json
+from kcli.cli.output.escapes import highlighted_bytes, unescape, visible_bytes
 from kcli.errors import ConfigError
+from kcli.text import visible, visible_json
 
 
 @pytest.mark.parametrize(

@@ -165,3 +165,19 @@ def test_wrong_options(words: tuple[str, ...], message: str) -> None:
     result = run_kcli("group", *words)
     assert result.status == 2
     assert result.err.startswith(f"kcli: {message}")
+
+
+def test_openmetrics_on_a_terminal_cannot_control_it(billing: EmbeddedBroker) -> None:
+    name = "x\x1b]52;c;eA==\x07\x9b2J\u202e\u200b\nkcli: forged"
+    read = run_kcli("consume", "-b", billing.address, "orders", "-g", name, "-o", "start", "-n", "1")
+    assert read.status == 0
+    asked = ("group", "lag", "-b", billing.address, name, "gone\nkcli: forged", "-O", "openmetrics")
+    shown = run_kcli(*asked, terminal=True)
+    assert shown.status == 3
+    lines = shown.text.splitlines()
+    assert all(map(str.isprintable, lines))
+    assert any("\\x1b]52;c;eA==" in line for line in lines)
+    assert [line for line in shown.err.splitlines() if line.startswith("kcli: forged")] == []
+    piped = run_kcli(*asked)
+    groups = {labels for labels, _ in values(piped.text, "kcli_group_up").items()}
+    assert any(name in labels for labels in groups)

@@ -156,7 +156,7 @@ def test_control_characters_are_escaped_in_programs_formats_on_a_terminal(output
         assert r"\x1b[31m\u009b1m\u202eb\tc\nd\\" + "\t" in env.result(0).text
     if output == "csv":
         assert name in next(iter(list(csv.reader(io.StringIO(pipe.result(0).text, newline="")))[1:]))
-    assert pipe.result(0).err == r"kcli: bad\x1b]0;x\x07 name" + "\n"
+    assert pipe.result(0).err == r"kcli: bad\x1b]0;x\x07\nname" + "\n"
 
 
 def test_json_is_one_versioned_document() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -110,6 +112,26 @@ def test_an_id_that_does_not_exist_prevents_the_abort_of_others(scene: Scene) ->
     found = transaction(scene.kafka, "describe", scene.topic + "x")
     assert found.status == 3
     assert f"there is no transactional id {scene.topic}x (did you mean" in found.err
+
+
+def test_the_command_that_a_refusal_prints_can_be_pasted(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic(1)
+    name = f"-{topic} it's\n kcli:  x; $(exit 7)"
+    with Producer(bootstrap_servers=any_kafka.bootstrap_servers, transactional_id=name) as producer:
+        producer.begin_transaction()
+        producer.send(topic, b"open", partition=0)
+        producer.flush()
+        place = ("--topic", topic, "--partition", "0", "--start-offset", "0")
+        refused = transaction(any_kafka, "abort", *place, "--execute").err
+        command = re.search("`kcli transaction (.*)`$", refused, re.MULTILINE)
+        assert command, refused
+        pasted = ["bash", "-c", f"printf '%s\\0' {command[1]}"]
+        words = subprocess.run(pasted, capture_output=True, check=True, timeout=20).stdout.decode().split("\0")[:-1]
+        assert words[-1] == name
+        done = run_kcli("transaction", "abort", "-b", any_kafka.bootstrap_servers, "--execute", *words[1:])
+        assert (done.status, done.err) == (0, "")
+        with pytest.raises(BrokerError, match="PRODUCER_FENCED"):
+            producer.commit_transaction()
 
 
 def test_a_transaction_that_a_coordinator_knows_does_not_hang(scene: Scene) -> None:
