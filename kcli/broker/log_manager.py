@@ -194,6 +194,7 @@ class LogManager:
             clean=clean,
             now_wall_ms=self._clock.wall_ms(),
             report=self.reports.append,
+            is_replica=self._config.is_node,
         )
         log.producers.expiration_ms = self._config.producer_id_expiration_ms
         log.max_decompressed_bytes = self._config.max_decompressed_batch_bytes

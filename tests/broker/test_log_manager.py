@@ -115,6 +115,34 @@ def test_high_watermarks_are_stored_after_one_interval(start: Start, tmp_path: P
     assert start().logs[TP].high_watermark == 3
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "DATA WAS LOST"),
+        (
+            {"process_roles": "broker", "node_id": "1", "controller_quorum_bootstrap_servers": "127.0.0.1:9093"},
+            "are lost unless another replica has them",
+        ),
+    ],
+)
+def test_only_a_broker_without_others_calls_removed_batches_lost(
+    start: Start, tmp_path: Path, clock: ManualClock, settings: dict[str, str], words: str
+) -> None:
+    manager = start(**settings)
+    log = manager.create(TP, ID, PLAIN)
+    for _ in range(3):
+        produce(log, clock)
+    position = log.offset_metadata(1).position
+    manager.close(clean=False)
+    path = tmp_path / "orders-0" / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[position + 70] ^= 1
+    path.write_bytes(data)
+    (report,) = start(**settings).reports
+    assert words in report
+    assert "whole batches up to offset 3 followed the damage" in report
+
+
 def test_crash_recovery_keeps_whole_batches_and_reports_torn_ones(
     start: Start, tmp_path: Path, clock: ManualClock
 ) -> None:

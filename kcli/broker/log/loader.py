@@ -14,7 +14,7 @@ from kcli.broker.files import Files
 from kcli.broker.log.file_records import LogDamage
 from kcli.broker.log.leader_epoch_cache import LeaderEpochCache
 from kcli.broker.log.producer_state import ProducerStateManager, snapshot_offsets
-from kcli.broker.log.recovery import recover, truncate_tail
+from kcli.broker.log.recovery import loss, recover, truncate_tail
 from kcli.broker.log.segment import LOG, OFFSET_INDEX, TIME_INDEX, LogSegment, Report
 from kcli.broker.log.segment_swap import base_offset, finish_interrupted, is_segment_file
 from kcli.broker.log.segments import segment_number
@@ -22,7 +22,9 @@ from kcli.protocol.records.batch import BatchInfo
 
 
 class LoadRequest(NamedTuple):
-    """The directory to load, its files, and its checkpointed offsets. `is_clean`: the last shutdown was clean."""
+    """The directory to load, its files, and its checkpointed offsets. `is_clean`: the last shutdown was clean.
+    `is_replica`: other brokers may have the records, too.
+    """
 
     files: Files
     directory: str
@@ -33,6 +35,7 @@ class LoadRequest(NamedTuple):
     index_interval_bytes: int
     now_wall_ms: int
     report: Report
+    is_replica: bool
 
 
 class LoadedLog(NamedTuple):
@@ -104,7 +107,8 @@ def _check_newest(request: LoadRequest, segments: list[LogSegment]) -> None:
     """After a clean shutdown, truncate the newest segment after its last whole batch."""
     truncation = truncate_tail(segments[-1]) if segments else None
     if truncation is not None:
-        request.report(f"{segments[-1].path()}: {truncation}, although the broker had shut down cleanly")
+        text = truncation.sentence(is_replica=request.is_replica)
+        request.report(f"{segments[-1].path()}: {text}, although the broker had shut down cleanly")
 
 
 def _recover(request: LoadRequest, segments: list[LogSegment], epochs: LeaderEpochCache) -> None:
@@ -119,9 +123,10 @@ def _recover(request: LoadRequest, segments: list[LogSegment], epochs: LeaderEpo
         truncation = recover(segment, add_epoch, recovery_point=request.recovery_point, report=request.report)
         if truncation is None:
             continue
-        request.report(f"{segment.path()}: {truncation}")
+        request.report(f"{segment.path()}: {truncation.sentence(is_replica=request.is_replica)}")
+        removal = loss(is_replica=request.is_replica)
         for lost in segments[number + 1 :]:
-            request.report(f"DATA WAS LOST: {lost.path()} with {lost.size} bytes followed the damage and was removed")
+            request.report(f"{removal}: {lost.path()} with {lost.size} bytes followed the damage and was removed")
         _remove_from(segments, number + 1)
         return
 

@@ -104,11 +104,13 @@ class Log:
         clean: bool,
         now_wall_ms: int,
         report: Callable[[str], None],
+        is_replica: bool = False,
     ) -> Log:
         """Open a directory (created when missing); recover it after a shutdown that was not `clean`.
 
         Everything below `recovery_point` was flushed. `high_watermark` is limited to the log. Problems are reported to
-        `report` as sentences. `CorruptRecords` for record formats before Kafka 0.11.
+        `report` as sentences; with `is_replica`, other brokers may have the records that were removed.
+        `CorruptRecords` for record formats before Kafka 0.11.
         """
         names = _list_or_create(files, directory)
         log = cls(directory, tp, topic_id, config, files, report, names)
@@ -122,6 +124,7 @@ class Log:
             config.index_interval_bytes,
             now_wall_ms,
             report,
+            is_replica,
         )
         log.segments, log.log_start_offset, log.log_end_offset, log.recovery_point = load(
             request, log.epochs, log.producers

@@ -29,11 +29,18 @@ class Truncation(NamedTuple):
     reason: str
     lost_end_offset: int | None
 
-    def __str__(self) -> str:
+    def sentence(self, *, is_replica: bool) -> str:
+        """Return what was truncated and why; `is_replica` as for `loss`."""
         text = f"its last {self.lost_bytes} bytes were truncated ({self.reason}); it continues at offset {self.offset}"
         if self.lost_end_offset is None:
             return text
-        return f"DATA WAS LOST: whole batches up to offset {self.lost_end_offset} followed the damage; {text}"
+        lost = loss(is_replica=is_replica)
+        return f"{lost}: whole batches up to offset {self.lost_end_offset} followed the damage; {text}"
+
+
+def loss(*, is_replica: bool) -> str:
+    """Return the words for records that had to be removed. A replica may read them back from its leader."""
+    return "RECORDS WERE REMOVED, and are lost unless another replica has them" if is_replica else "DATA WAS LOST"
 
 
 def recover(

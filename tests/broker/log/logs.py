@@ -40,12 +40,21 @@ class Keeper:
     files: Files = field(default_factory=DiskFiles)
     reports: list[str] = field(default_factory=list)
 
-    def open(self, *, clean: bool = True, recovery_point: int = 0, log_start_offset: int = 0, **config: Any) -> Log:
+    def open(
+        self,
+        *,
+        clean: bool = True,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        is_replica: bool = False,
+        **config: Any,
+    ) -> Log:
         self.reports.clear()
         log = Log.open(
             self.directory, TP, TOPIC_ID, LogConfig(**config), self.files,
             recovery_point=recovery_point, log_start_offset=log_start_offset,
             clean=clean, now_wall_ms=NOW, report=self.reports.append,
+            is_replica=is_replica,
         )  # fmt: skip
         log.advance_high_watermark(log.log_end_offset)
         return log

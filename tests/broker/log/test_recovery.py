@@ -111,6 +111,16 @@ def test_bit_flip_in_a_header_reports_the_batches_after_it(keeper: Keeper, at: i
     assert keeper.reported("DATA WAS LOST: whole batches up to offset 20")
 
 
+def test_a_replica_does_not_call_records_lost_that_its_leader_may_have(keeper: Keeper) -> None:
+    log = keeper.open(segment_bytes=500)
+    fill(log, 9)
+    crash(log)
+    flip(keeper.file(2), 90)
+    keeper.open(clean=False, segment_bytes=500, is_replica=True)
+    assert sum("are lost unless another replica has them" in report for report in keeper.reports) == 4
+    assert not keeper.reported("DATA WAS LOST")
+
+
 def test_segments_after_the_damage_are_removed_and_reported(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500)
     wanted = fill(log, 9)
