@@ -38,19 +38,22 @@ def main() -> int:
 
 
 def _print_line(line: str) -> int:
-    if sys.stderr is None:  # the process was started with it closed
-        return 1
-    if sys.stdout is None:
-        print("kcli: standard output is closed; redirect it to a file or to /dev/null", file=sys.stderr)
+    if sys.stdout is None:  # the process was started with it closed
+        _report("standard output is closed; redirect it to a file or to /dev/null")
         return 1
     try:
         print(line, flush=True)
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains once more when it ends
         if not isinstance(error, BrokenPipeError):
-            print(f"kcli: standard output: {error.strerror}", file=sys.stderr)
+            _report(f"standard output: {error.strerror}")
             return 1
     return 0
+
+
+def _report(text: str) -> None:
+    if sys.stderr is not None:
+        print(f"kcli: {text}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,13 @@ from kcli.errors import KcliError, WakeupError
 def run_process(argv: Sequence[str]) -> int:
     """Run in the real process, with its streams, and flush them.
 
-    Nothing runs if standard output or stderr is closed: a command must not commit records that nobody sees.
+    Nothing runs if standard output is closed: a command must not commit records that nobody sees. A closed stderr only
+    loses its messages.
     """
-    closed = open_closed_streams()
+    has_stdout = open_closed_streams()
     env = Environment.of_process()
-    if closed:
-        env.report(f"kcli: {closed[0]} is closed; redirect it to a file or to /dev/null")
+    if not has_stdout:
+        env.report("kcli: standard output is closed; redirect it to a file or to /dev/null")
         return exit_status.FAILED
     status = run(argv, env)
     try:

@@ -139,24 +139,26 @@ class Environment:
             pass  # stderr is closed or its disk is full; the data and the status still count
 
 
-def open_closed_streams() -> list[str]:
-    """Open the null device for each closed standard stream; return the names of the output streams that were closed.
+def open_closed_streams() -> bool:
+    """Open the null device for each closed standard stream; return False if standard output was closed.
 
     Otherwise a socket would get the number of that stream, and the next message would be sent through it. An output
     stream that is open for reading only counts as closed. A closed stdin gets a descriptor whose reads fail.
     """
-    closed = []
-    for name, title in (("stdin", ""), ("stdout", "standard output"), ("stderr", "standard error")):
+    has_stdout = True
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = getattr(sys, name)  # None: the process was started with it closed
-        if stream is None:
-            null = os.open(os.devnull, os.O_WRONLY)
-            stream = open(null, "r" if name == "stdin" else "w", closefd=False)  # noqa: SIM115
-            setattr(sys, name, stream)
-        elif _is_writable(stream):
+        if stream is not None and (name == "stdin" or _is_writable(stream)):
             continue
-        if title:
-            closed.append(title)
-    return closed
+        null = os.open(os.devnull, os.O_WRONLY)
+        if null != number:
+            os.dup2(null, number)
+            os.close(null)
+        os.set_inheritable(number, True)  # or a child process would start with it closed
+        if stream is None:
+            setattr(sys, name, open(number, "r" if name == "stdin" else "w", closefd=False))  # noqa: SIM115
+        has_stdout = has_stdout and name != "stdout"
+    return has_stdout
 
 
 def _is_writable(stream: TextIO) -> bool:

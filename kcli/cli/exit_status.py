@@ -4,7 +4,8 @@
 |---|---|---|
 | 0 | done; also: the reader of the output pipe has closed it | |
 | 1 | failed, as a whole or for an item | all errors not listed below; items that failed for different reasons; |
-|   | | stdout or stderr is closed: nothing was done |
+|   | | stdout is closed: nothing was done; it failed after a change: the |
+|   | | change is made, and stderr says which |
 | 2 | usage: the command line or a setting is invalid, nothing was sent | `ConfigError`, a mistyped command or option |
 | 3 | no such topic, group, transactional id, or saved | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, |
 |   | state | GROUP_ID_NOT_FOUND, TRANSACTIONAL_ID_NOT_FOUND, |

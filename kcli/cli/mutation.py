@@ -6,7 +6,8 @@
 | 1, 3, 4, 5 | without --execute, or if a row is refused: nothing is done, and this is the reason |
 |   | with --execute: the rows with an ERROR failed, or may be done if their status is unknown; the others are done |
 
-The commands that move committed offsets follow the same contract in `kcli.cli.offsets.run_plan`.
+The commands that move committed offsets follow the same contract in `kcli.cli.offsets.run_plan`. Every command that
+prints the outcome of a change does so in `showing_outcome`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,11 +18,16 @@ from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
+from kcli.errors import KcliError
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
     from kcli.cli.output.report import Item
-    from kcli.errors import KcliError
+
+
+class OutputFailed(KcliError):
+    """Standard output failed after a change was made. The message says what was done."""
+
 
 Execute = Annotated[bool, Option("--execute", help="Apply the plan. Without it, only show the plan.")]
 EXECUTE_HINT = "use --execute to apply the plan"
@@ -30,6 +36,23 @@ EXECUTE_HINT = "use --execute to apply the plan"
 def undo_command(snapshot_id: str) -> str:
     """Return the command that restores the committed offsets of a snapshot."""
     return f"kcli offsets undo {snapshot_id} --execute"
+
+
+@contextmanager
+def showing_outcome(env: Environment, done: str) -> Iterator[None]:
+    """Print in this block the outcome of a change, of which `done` is a sentence.
+
+    OutputFailed with that sentence if standard output fails: a full disk must not hide what was changed. A closed pipe
+    is no error, and the status of the command is that of the change.
+    """
+    try:
+        yield
+        env.stdout.flush()
+    except BrokenPipeError:
+        env.discard_stdout()
+    except OSError as error:
+        env.discard_stdout()
+        raise OutputFailed(f"standard output: {error.strerror}; {done}") from None
 
 
 @contextmanager
@@ -52,6 +75,15 @@ def with_undo_hint(
     finally:
         for snapshot in [it for it in snapshots if store.path(it.id).exists()]:
             env.report(f"{prefix}to restore the deleted offsets: {undo_command(snapshot.id)}")
+
+
+def done_sentence(done: str, names: Sequence[str]) -> str:
+    """Return a sentence that names what was `done`, such as deleted."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{done}: {', '.join(names[:_NAMED])}{more}" if names else f"nothing was {done}"
+
+
+_NAMED = 10
 
 
 class PlanRow(NamedTuple):
@@ -128,4 +160,6 @@ class Mutation(NamedTuple):
             else:
                 items.append(row.item(status))
         rows = None if self.table_row is None else [self.table_row(item) for item in items]
-        print_report(env, Report(self.kind, self.columns, items, rows), common.output)
+        changed = [row.name for row, item in zip(plan, items, strict=True) if item["status"] == self.done]
+        with showing_outcome(env, done_sentence(self.done, changed)):
+            print_report(env, Report(self.kind, self.columns, items, rows), common.output)

@@ -101,7 +101,7 @@ def in_shell(words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("line", ["--version", "topic --help", "topic lst"])
 @pytest.mark.parametrize(
     ("closed", "message"),
-    [(">&-", CLOSED), ("<&- >&-", CLOSED), ("2>&-", ""), (">&- 2>&-", "")],
+    [(">&-", CLOSED), ("<&- >&-", CLOSED), (">&- 2>&-", "")],
 )
 def test_a_closed_output_is_status_1_before_the_command_is_looked_up(line: str, closed: str, message: str) -> None:
     done = in_shell(f"{line} {closed}")
@@ -111,7 +111,33 @@ def test_a_closed_output_is_status_1_before_the_command_is_looked_up(line: str, 
 def test_an_output_that_is_open_for_reading_only_counts_as_closed() -> None:
     done = in_shell("topic lst 1</dev/null")
     assert (done.returncode, done.stderr) == (1, CLOSED)
-    assert in_shell("topic lst 2</dev/null").returncode == 1
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "2</dev/null", "<&- 2>&-"])
+def test_without_stderr_a_command_does_the_same_and_its_messages_are_lost(closed: str) -> None:
+    with loopback_broker(topics={"orders": 1}) as broker:
+        done = in_shell(f"topic list -X unknown=1 -b {broker.address} {closed}")
+        assert (done.returncode, done.stdout) == (0, "orders\n")
+    assert in_shell(f"--version {closed}").stdout.startswith("kcli ")
+    done = in_shell(f"topic lst {closed}")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_child_process_has_a_stderr_although_kcli_has_none(tmp_path: Path) -> None:
+    """Otherwise the first file that the child opens would be its standard error."""
+    (tmp_path / "kcli").mkdir()
+    seen = tmp_path / "seen"
+    script = f"readlink /proc/self/fd/2 > {seen}; echo secret"
+    (tmp_path / "kcli" / "config.toml").write_text(
+        f"""[profile.dev]
+bootstrap-servers = "127.0.0.1:1"
+password-command = ["sh", "-c", "{script}"]
+properties = {{ "security.protocol" = "SASL_PLAINTEXT", "sasl.mechanism" = "PLAIN", "sasl.username" = "a" }}
+"""
+    )
+    words = f"XDG_CONFIG_HOME={tmp_path} exec {sys.executable} -m kcli topic list -P dev --timeout 1 2>&-"
+    subprocess.run(words, shell=True, stdout=subprocess.DEVNULL, timeout=120)
+    assert seen.read_text() == "/dev/null\n"
 
 
 def test_a_closed_input_is_an_error_of_the_commands_that_read_it() -> None:

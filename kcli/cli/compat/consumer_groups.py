@@ -107,6 +107,7 @@ def _validate(env: Environment, pattern: str) -> int:
 def _ask(env: Environment, given: Given) -> int:
     from kcli.cli.compat.groups import Session
     from kcli.cli.compat.messages import failure
+    from kcli.cli.mutation import OutputFailed
     from kcli.errors import ConfigError, KcliError
 
     try:
@@ -115,6 +116,8 @@ def _ask(env: Environment, given: Given) -> int:
             common.before_change("compat consumer-groups")
         with closing(common.connect()) as client:
             return _action(given)(Session(env, given, client, common.deadline_ms()))
+    except OutputFailed:
+        raise
     except ConfigError as error:
         raise Failed(str(error), exit_status.USAGE) from error
     except KcliError as error:

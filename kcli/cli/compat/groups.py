@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.admin.groups.describe import describe_groups
 from kcli.admin.groups.group import CLASSIC, CONSUMER, is_absent
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kcli.cli.compat.options import Given
     from kcli.cli.environment import Environment
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.requests import Results
     from kcli.errors import KcliError
     from kcli.structs import TopicPartition
 
@@ -324,22 +325,27 @@ def delete_groups_of(session: Session) -> int:
     from kcli.admin.offsets.apply import apply_group_deletion
     from kcli.admin.offsets.snapshots import SnapshotStore
     from kcli.admin.state_files import default_folder
-    from kcli.cli.mutation import with_undo_hint
+    from kcli.cli.mutation import done_sentence, showing_outcome, with_undo_hint
 
     store = SnapshotStore(default_folder(session.env.environ))
     with with_undo_hint(session.env, store, "kcli: ") as on_snapshot:
         groups = session.groups()
         found = apply_group_deletion(session.client, groups, store, session.deadline_ms, on_snapshot=on_snapshot)
+    with showing_outcome(session.env, done_sentence("deleted", sorted(found.values))):
+        _print_deletion(session, found)
+    return exit_status.status_of_all(found.errors.values())
+
+
+def _print_deletion(session: Session, found: Results[str, Any]) -> None:
     gone = ", ".join(f"'{cell(name)}'" for name in sorted(found.values))
     if not found.errors:
         session.print(f"Deletion of requested consumer groups ({gone}) was successful.\n")
-        return exit_status.DONE
+        return
     session.print_error("Deletion of some consumer groups failed:")
     for name in sorted(found.errors):
         session.print(f"* Group '{cell(name)}' could not be deleted due to: {java_error(found.errors[name])}\n")
     if found.values:
         session.print(f"\nThese consumer groups were deleted successfully: {gone}\n")
-    return exit_status.status_of_all(found.errors.values())
 
 
 def delete_offsets_of(session: Session) -> int:
@@ -347,7 +353,7 @@ def delete_offsets_of(session: Session) -> int:
     from kcli.admin.offsets.apply import apply_offset_deletion
     from kcli.admin.offsets.snapshots import SnapshotStore
     from kcli.admin.state_files import default_folder
-    from kcli.cli.mutation import with_undo_hint
+    from kcli.cli.mutation import done_sentence, showing_outcome, with_undo_hint
 
     group = session.given.value("group") or ""
     texts = list(dict.fromkeys(session.given.values("topic")))
@@ -364,7 +370,6 @@ def delete_offsets_of(session: Session) -> int:
     store, client = SnapshotStore(default_folder(session.env.environ)), session.client
     with with_undo_hint(session.env, store, "kcli: ") as on_snapshot:
         found = apply_offset_deletion(client, group, wanted, store, session.deadline_ms, on_snapshot=on_snapshot)
-    _report_outcome(session, group, list(found.errors.values()))
     outcomes |= {tp: found.errors.get(tp) for tp in wanted}
     rows = [
         (
@@ -374,7 +379,10 @@ def delete_offsets_of(session: Session) -> int:
         )
         for tp, error in sorted(outcomes.items(), key=lambda item: f"{item[0].topic}{item[0].partition}")
     ]
-    session.print("\n" + table(("TOPIC", "PARTITION", "STATUS"), rows, (15, 10, 15), {0}))
+    deleted = [str(tp) for tp in sorted(wanted) if tp not in found.errors]
+    with showing_outcome(session.env, done_sentence("deleted", deleted)):
+        _report_outcome(session, group, list(found.errors.values()))
+        session.print("\n" + table(("TOPIC", "PARTITION", "STATUS"), rows, (15, 10, 15), {0}))
     return exit_status.status_of_all(outcomes.values())
 
 

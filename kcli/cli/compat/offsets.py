@@ -22,6 +22,7 @@ from kcli.cli import exit_status
 from kcli.cli.compat.groups import check_type
 from kcli.cli.compat.messages import Failed, InvalidUsage, cell, failure, message_of, table
 from kcli.cli.compat.options import parse_partitions
+from kcli.cli.mutation import done_sentence, showing_outcome
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, Refused
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -60,9 +61,12 @@ def reset(session: Session) -> int:
         for name in (name for name in rows if _is_inactive(found.values[name]) and not target.partitions(name)):
             session.print_error(f"No reset plan for group {cell(name)} found")
             status = status or exit_status.NOT_FOUND
+    done = "nothing was committed"
     if "execute" in session.given:
         _execute(session, rows, {name: facts.state for name, facts in found.values.items()})
-    session.print(_csv(session, rows) if "export" in session.given else _table(rows))
+        done = done_sentence("committed", [f"{row.group} {row.tp}" for name in rows for row in rows[name]])
+    with showing_outcome(session.env, done):
+        session.print(_csv(session, rows) if "export" in session.given else _table(rows))
     return status
 
 

@@ -22,6 +22,14 @@ _ENVIRONMENT = {
     "KCLI_DEBUG": ("", "1: print tracebacks of errors."),
     "NO_COLOR": ("", "Not empty: print without colours (no-color.org)."),
 }
+_STREAMS = {
+    "standard input": "Read by produce without -f, and where an option names -. If it is closed (<&-), such a command "
+    "fails with status 1; the others do not read it.",
+    "standard output": "Data. A reader that closes its end of a pipe ends the command without an error. If it is "
+    "closed (>&-), nothing is done, and the status is 1; redirect it to /dev/null to have no output. If it fails after a "
+    "change was made, as on a full disk, the status is 1 and a line on standard error says what was done.",
+    "standard error": "Messages. If it is closed (2>&-) or fails, they are lost; data and status are the same.",
+}
 # The files of the user, each with the commands that use it, or with their options or arguments.
 _FILES = {
     "~/.config/kcli/config.toml": (
@@ -105,6 +113,8 @@ def overview() -> str:
         *_examples(first),
         *_environment(names),
         *_files(names),
+        ".SH STANDARD STREAMS",
+        *items((bold(stream), text) for stream, text in _STREAMS.items()),
         *_statuses(),
         ".SH SEE ALSO",
         _see_also(["kcli-configuration(7)", "kcli-spark(7)", *(f"kcli-{'-'.join(words)}(1)" for words in COMMANDS)]),

@@ -223,8 +223,10 @@ def _progress(env: Environment, files: list[str], tally: WriteTally) -> Progress
 
 def _print_outcomes(env: Environment, topic: str, tally: WriteTally, output: str) -> None:
     """Print the number of records of each outcome: stored by partition, the others by error."""
+    from kcli.cli.mutation import showing_outcome
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Item, Report, error_field
+    from kcli.text import format_count
 
     outcome = tally.sent_outcome.replace(" ", "-")
     items: list[Item] = [
@@ -247,7 +249,9 @@ def _print_outcomes(env: Environment, topic: str, tally: WriteTally, output: str
         for failure in tally.failures
     ]
     columns = ["topic", "partition", "outcome", "records"]
-    print_report(env, Report("produce", columns, items), output, failures_reported=True)
+    sent = sum(tally.stored_by_partition.values())
+    with showing_outcome(env, f"{format_count(sent, 'record')} {tally.sent_outcome}"):
+        print_report(env, Report("produce", columns, items), output, failures_reported=True)
 
 
 # The length of a line in JSON relative to its record: a byte may be written as \u00ff, besides names and punctuation.

@@ -39,6 +39,7 @@ def run(
     a stream's folder do not. Readers that have listed the old files already fail, and can be repeated.
     """
     from kcli.cli import exit_status
+    from kcli.cli.mutation import done_sentence, showing_outcome
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
     from kcli.cli.spark.session import spark_session
@@ -62,7 +63,9 @@ def run(
                     compact(spark, plan)
     if plan.listing.log is None and (path / "_spark_metadata").is_dir():
         env.report("the stream has not compacted its list of files yet, which it does every tenth batch")
-    print_report(env, Report("spark.compact", COLUMNS, [_row(folder, plan)]), common.output)
+    done = [] if dry_run or not plan.groups else [f"{plan.replaced} files of {folder}"]
+    with showing_outcome(env, done_sentence("replaced", done)):
+        print_report(env, Report("spark.compact", COLUMNS, [_row(folder, plan)]), common.output)
     if dry_run:
         env.report("nothing was changed")
     return exit_status.DONE

@@ -320,8 +320,10 @@ def _stream(job: Job, spark: SparkSession, source: KafkaSource, target: Export, 
 
 
 def _show_export(job: Job, target: Export, result: ExportResult, seconds: float) -> None:
+    from kcli.cli.mutation import showing_outcome
     from kcli.cli.spark.results import show_result
     from kcli.spark.pipelines.result import Result
+    from kcli.text import format_count
 
     row: dict[str, Any] = {"to": target.to, "format": target.shape.format, "records": result.records}
     row["seconds"] = round(seconds, 1)
@@ -329,7 +331,8 @@ def _show_export(job: Job, target: Export, result: ExportResult, seconds: float)
     row["not_utf8"], row["errors"] = result.not_utf8, result.errors
     if result.ends is not None:
         row["ends"] = result.ends
-    show_result(job, "spark.export", Result(columns, [row]))
+    with showing_outcome(job.env, f"{format_count(result.records, 'record')} written to {target.to}"):
+        show_result(job, "spark.export", Result(columns, [row]))
     _warn(job, target, result)
 
 

@@ -140,6 +140,7 @@ def _run(
     *,
     dry_run: bool,
 ) -> int:
+    from kcli.cli.mutation import showing_outcome
     from kcli.spark.pipelines.load import (
         outcome,
         plan_load,
@@ -149,6 +150,7 @@ def _run(
         topic_notes,
         write_load,
     )
+    from kcli.text import format_count
 
     frame = read_files(spark, load)
     files = survey_files(frame)
@@ -166,7 +168,9 @@ def _run(
         return exit_status.DONE
     write_load(spark, frame, load, plan)
     rows = outcome(load, plan, target_bounds(spark, load.target))
-    _show(env, common, [_item(it, "written" if error is None else "failed", end, error) for it, end, error in rows])
+    written = sum(it.records - it.stored for it, _, error in rows if error is None)
+    with showing_outcome(env, f"{format_count(written, 'record')} written to {load.topic}"):
+        _show(env, common, [_item(it, "written" if error is None else "failed", end, error) for it, end, error in rows])
     status = exit_status.status_of_all(error for _, _, error in rows)
     if metrics is not None and status == exit_status.DONE:
         metrics.written(sum(it.records - it.stored for it in plan))

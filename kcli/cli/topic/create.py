@@ -53,6 +53,7 @@ def run(
     its row is unknown and the status is 5.
     """
     from kcli.admin.topics import NewTopic, create_topics
+    from kcli.cli.mutation import done_sentence, showing_outcome
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Item, Report, error_field, failure_status
     from kcli.error_codes import ErrorCode
@@ -83,6 +84,8 @@ def run(
             "topic_id": kafka_uuid(new.topic_id),
         }
 
-    print_report(env, Report("topic.create", COLUMNS, [item(new.name) for new in wanted]), common.output)
+    made_names = [] if dry_run else [new.name for new in wanted if new.name in made.values]
+    with showing_outcome(env, done_sentence("created", made_names)):
+        print_report(env, Report("topic.create", COLUMNS, [item(new.name) for new in wanted]), common.output)
     status = exit_status.status_of_all(error for name, error in made.errors.items() if name not in existing)
     return exit_status.FAILED if status == exit_status.NOT_FOUND else status  # an invalid name, not a missing topic
