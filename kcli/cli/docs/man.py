@@ -26,8 +26,8 @@ _STREAMS = {
     "standard input": "Read by produce without -f, and where an option names -. If it is closed (<&-), such a command "
     "fails with status 1; the others do not read it.",
     "standard output": "Data. A reader that closes its end of a pipe ends the command without an error. If it is "
-    "closed (>&-), nothing is done, and the status is 1; redirect it to /dev/null to have no output. If it fails after a "
-    "change was made, as on a full disk, the status is 1 and a line on standard error says what was done.",
+    "closed (>&-), nothing is done, and the status is 1; redirect it to /dev/null to have no output. If it fails after "
+    "a change was made, as on a full disk, the status is 1 and a line on standard error says what was done.",
     "standard error": "Messages. If it is closed (2>&-) or fails, they are lost; data and status are the same.",
 }
 # The files of the user, each with the commands that use it, or with their options or arguments.
