@@ -33,6 +33,8 @@ other threads only `Broker.wakeup` and `Broker.call` are allowed. Time is passed
 - Most requests of idle consumers are never decoded: see `idle_fetch`. A hook of `control` on any API turns that off.
 - A connection has one request at a time. While its answer is pending the connection is muted, so the order of answers
   needs no queue, and a client that pipelines waits in its socket buffer.
+- The loop is the only thread: work that may take long pauses between its batches or partitions (`long_work`), so that
+  other clients are served.
 - The port is bound before the data directory is opened, but it listens only after all logs are loaded: a client never
   sees a broker that is still recovering.
 - An OSError of the disk takes the whole directory offline (`LogManager.failed`). Waiting requests are completed with

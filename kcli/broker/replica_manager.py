@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from kcli.broker.delayed import (
 )
 from kcli.broker.fetch_sessions import FetchSessionCache
 from kcli.broker.files import lacks_descriptors
+from kcli.broker.long_work import LongWork
 from kcli.broker.partition import ACKS_ALL, FetchParams, Partition, PartitionFetch, PartitionRead
 from kcli.broker.pending import Pending
 from kcli.broker.purgatory import Purgatory
@@ -67,6 +68,7 @@ class ReplicaManager:
         self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots)
         self._clock = clock
         self._timer = timer
+        self.long_work = LongWork(clock, timer)
         self._topics: dict[UUID, str] = {}
 
     def __repr__(self) -> str:
@@ -192,20 +194,35 @@ class ReplicaManager:
     ) -> Pending[dict[TopicPartition, ProduceOutcome]]:
         """Append one batch to each partition. The answer completes when `acks` replicas have all of them.
 
+        The validation of many compressed batches may take long, so that other requests are served between them.
         `verifications` are those of transactions whose first batches these are.
         """
         if acks not in _ACKS:
             return _done({tp: ProduceOutcome(ErrorCode.INVALID_REQUIRED_ACKS) for tp in entries})
-        outcomes = {
-            tp: self._append_one(
-                tp, records, acks, now_ms, now_wall_ms, verifications.get(tp) if verifications else None
-            )
-            for tp, records in entries.items()
-        }
-        if acks != ACKS_ALL:
-            self._complete_appended(outcomes)
-            return _done(outcomes)
-        return self._when_replicated(outcomes, now_ms + timeout_ms)
+
+        def append_each() -> Generator[None, None, dict[TopicPartition, ProduceOutcome]]:
+            outcomes: dict[TopicPartition, ProduceOutcome] = {}
+            for tp, records in entries.items():
+                if outcomes:
+                    yield
+                verification = verifications.get(tp) if verifications else None
+                outcomes[tp] = self._append_one(tp, records, acks, now_ms, now_wall_ms, verification)
+            return outcomes
+
+        def acknowledge(
+            outcomes: dict[TopicPartition, ProduceOutcome],
+        ) -> Pending[dict[TopicPartition, ProduceOutcome]]:
+            if acks != ACKS_ALL:
+                self._complete_appended(outcomes)
+                return _done(outcomes)
+            return self._when_replicated(outcomes, self._clock.now_ms() + timeout_ms)
+
+        appended = self.long_work.run(append_each())
+        if appended.is_done:
+            return acknowledge(appended.value)
+        acknowledged: Pending[dict[TopicPartition, ProduceOutcome]] = Pending()
+        appended.on_done(lambda outcomes: acknowledge(outcomes).on_done(acknowledged.complete))
+        return acknowledged
 
     def append_markers(
         self,

@@ -23,8 +23,11 @@ from kcli.protocol.messages.list_offsets import (
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from kcli.broker.broker import Broker
     from kcli.broker.partition import Partition
+    from kcli.broker.pending import Pending
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _SINCE_VERSION = {
@@ -45,8 +48,13 @@ _OffsetResult = tuple[int, int, int]
 _UNKNOWN: _OffsetResult = (-1, -1, -1)
 
 
-def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    """Return a row for each partition in the order of the request, forbidden topics last."""
+def handle(
+    broker: Broker, request: ListOffsetsRequest, context: RequestContext
+) -> ListOffsetsResponse | Pending[ListOffsetsResponse]:
+    """Return a row for each partition in the order of the request, forbidden topics last.
+
+    A look-up by timestamp reads records, so that other requests are served between the partitions if it takes long.
+    """
     counts = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
@@ -62,12 +70,18 @@ def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext)
             return _error_row(partition, ErrorCode.INVALID_REQUEST)
         return _row(broker, request, context, TopicPartition(topic, partition.partition_index), partition)
 
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(name=topic.name, partitions=[row(topic.name, one) for one in topic.partitions])
-            for topic in sorted(request.topics, key=lambda topic: not is_allowed[topic.name])
-        ]
-    )
+    def rows() -> Generator[None, None, ListOffsetsResponse]:
+        response = ListOffsetsResponse(topics=[])
+        for topic in sorted(request.topics, key=lambda topic: not is_allowed[topic.name]):
+            answered = ListOffsetsTopicResponse(name=topic.name, partitions=[])
+            response.topics.append(answered)
+            for requested in topic.partitions:
+                answered.partitions.append(row(topic.name, requested))
+                yield
+        return response
+
+    answer = broker.replica_manager.long_work.run(rows())
+    return answer.value if answer.is_done else answer
 
 
 def _row(

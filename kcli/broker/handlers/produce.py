@@ -78,7 +78,16 @@ def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> 
     if appended.is_done:
         return answer(appended.value)
     pending: Pending[object] = Pending()
-    appended.on_done(lambda outcomes: pending.complete(answer(outcomes)))
+
+    def complete(outcomes: dict[TopicPartition, ProduceOutcome]) -> None:
+        result: object
+        try:
+            result = answer(outcomes)
+        except CloseConnection as closing:
+            result = closing
+        pending.complete(result)
+
+    appended.on_done(complete)
     return pending
 
 

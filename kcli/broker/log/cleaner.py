@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from kcli.broker.log.segment import LogSegment
 
 STEP_BYTES = 64 * 1024
+# Each record, and each compressed batch, counts for at least so many: the size of a compressed batch says little.
+_RECORD_COST_BYTES, _COMPRESSED_COST_BYTES = 32, STEP_BYTES // 4
 
 _BYTES_PER_KEY = 24  # in Kafka's dedupe buffer
 _MAX_KEYS = 500_000
@@ -164,7 +166,7 @@ class LogCleaner:
                     latest.end = info.last_offset + 1
                 else:
                     latest.add(info, log.max_decompressed_bytes)
-                read_bytes += info.size
+                read_bytes += _cost_bytes(info)
                 if read_bytes >= STEP_BYTES:
                     read_bytes = 0
                     yield
@@ -200,7 +202,7 @@ def _clean_group(
                 )
                 if filtered is not None:
                     cleaned.append(read_batch_info(filtered))
-                read_bytes += info.size
+                read_bytes += _cost_bytes(info)
                 if read_bytes >= STEP_BYTES:
                     read_bytes = 0
                     yield
@@ -226,6 +228,11 @@ def read_batches(segment: LogSegment) -> Iterator[BatchInfo]:
             yield info
     except LogDamage as damage:
         raise Uncleanable(f"its segment {segment.base_offset} is damaged: {damage}") from None
+
+
+def _cost_bytes(info: BatchInfo) -> int:
+    """Return the bytes that reading a batch counts for in a step."""
+    return max(info.size, info.record_count * _RECORD_COST_BYTES, _COMPRESSED_COST_BYTES if info.codec else 0)
 
 
 def _check_unchanged(log: Log, segments: Sequence[LogSegment]) -> None:

@@ -232,6 +232,14 @@ def test_one_step_reads_a_bounded_number_of_bytes(bench: Bench) -> None:
     assert len(bench.contents()) == 8
 
 
+def test_one_step_reads_few_batches_that_are_large_in_memory(bench: Bench) -> None:
+    for number in range(40):
+        bench.append((b"%d" % number, bytes(1_000_000)), compression="zstd")
+    bench.roll()
+    assert bench.log.size_bytes < 40_000
+    assert bench.clean() > 20  # four batches in each step, and the log is read twice
+
+
 def test_dirtiest_log_is_cleaned_first(bench: Bench, tmp_path: Path) -> None:
     other = Bench(tmp_path / "other")
     clean, dirty = TopicPartition("clean", 0), TopicPartition("dirty", 0)
