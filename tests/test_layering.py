@@ -17,6 +17,7 @@ GROUND = {
     "clock",
     "conditions",
     "denials",
+    "patterns",
     "metric",
     "private_files",
     "secret",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,9 +17,9 @@ from kcli.client.offset_lookup import list_offsets
 from kcli.client.requests import half_deadline
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, Refused, TimeoutExpired
+from kcli.patterns import InvalidRegex, compile_regex
 from kcli.protocol.consumer_protocol import PROTOCOL_TYPE
 from kcli.structs import TopicPartition
-from kcli.text import compile_regex
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
@@ -99,7 +98,7 @@ def _check(group: Group) -> None:
 def _matching_patterns(
     client: ConsumerNetworkClient, members: Iterable[GroupMember], deadline_ms: float
 ) -> dict[str, frozenset[str]]:
-    """Return the topics that match each pattern. The broker uses RE2, whose syntax is close to that of Python."""
+    """Return the topics that match each pattern, by RE2, as brokers do. Refused for a pattern that RE2 refuses."""
     patterns = {member.pattern for member in members if member.pattern}
     if not patterns:
         return {}
@@ -107,9 +106,9 @@ def _matching_patterns(
     found = {}
     for pattern in patterns:
         try:
-            found[pattern] = frozenset(filter(compile_regex(pattern).fullmatch, names))
-        except re.error as error:
-            raise Refused(f"kcli cannot parse the subscribed pattern /{pattern}/: {error}") from None
+            found[pattern] = frozenset(filter(compile_regex(pattern).matches, names))
+        except InvalidRegex as error:
+            raise Refused(f"kcli cannot match the subscribed pattern /{pattern}/: {error}") from None
     return found
 
 

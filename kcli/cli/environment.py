@@ -187,6 +187,7 @@ class StopSignals:
     def __init__(self, wake: Callable[[], None] | None = None) -> None:
         self.requested = False
         self.wake = wake
+        self._raises = False
         self._last_s = 0.0
         self._before: dict[int, Any] = {}
 
@@ -206,6 +207,15 @@ class StopSignals:
             signal.signal(number, handler)
 
     @contextmanager
+    def raised(self) -> Iterator[None]:
+        """Raise KeyboardInterrupt at the first signal, too, during the block: for a step that may take for ever."""
+        self._raises = True
+        try:
+            yield
+        finally:
+            self._raises = False
+
+    @contextmanager
     def deferred(self) -> Iterator[None]:
         """Defer the signals until the block has ended: for a step that must not be interrupted."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, self._before)
@@ -220,6 +230,6 @@ class StopSignals:
         if not is_first and now_s - self._last_s < _DUPLICATE_S:
             return
         self.requested, self._last_s = True, now_s
-        if self.wake is None or not is_first:
+        if self.wake is None or not is_first or self._raises:
             raise KeyboardInterrupt
         self.wake()

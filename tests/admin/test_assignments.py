@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -145,9 +146,29 @@ def test_a_group_without_a_readable_assignment_raises(
     assert message in str(error)
 
 
-def test_a_pattern_that_python_cannot_compile_raises() -> None:
-    cluster = Cluster(kind=CONSUMER, members=[consumer.Member(member_id="m", subscribed_topic_regex=r"\pL+(?P<")])
-    assert "kcli cannot parse the subscribed pattern" in str(failure_of(cluster.read))
+def subscribed_to(pattern: str, *topics: str) -> Cluster:
+    cluster = Cluster(kind=CONSUMER, members=[consumer.Member(member_id="m", subscribed_topic_regex=pattern)])
+    for topic in topics:
+        cluster.topics[topic] = {0: (1, 5)}
+    return cluster
+
+
+def test_a_pattern_that_is_not_one_of_re2_is_refused() -> None:
+    for pattern in (r"a(?P<", r"(?=a)b", r"(a)\1"):
+        assert "the subscribed pattern" in str(failure_of(subscribed_to(pattern).read))
+
+
+def test_a_pattern_without_the_package_for_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    error = failure_of(subscribed_to("t.*").read)
+    assert isinstance(error, Refused)
+    assert "need the package google-re2: pip install 'kcli-kafka[regex]'" in str(error)
+
+
+def test_the_pattern_of_a_member_is_matched_in_linear_time() -> None:
+    name = "a" * 200
+    found = subscribed_to(r"(a+)+b|t", name).read()
+    assert found.members[0].topics == {"t"}
 
 
 def test_a_group_without_members_has_only_the_requested_topics() -> None:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from kcli.broker.group.consumer_group import ConsumerGroup, ConsumerGroupMember, Groups, ResolvedRegex
 from kcli.broker.group.consumer_records import Record, group_epoch_record, regex_record
 from kcli.broker.group.topic_hash import group_hash
-from kcli.broker.patterns import InvalidRegex, compile_regex
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.patterns import InvalidRegex, compile_regex
 
 if TYPE_CHECKING:
     from kcli.broker.cluster_view import ClusterView

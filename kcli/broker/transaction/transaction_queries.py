@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from kcli.broker.patterns import InvalidRegex, Regex, compile_regex
 from kcli.broker.transaction.transaction_state import PREPARED, TransactionMetadata, TransactionState
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.patterns import InvalidRegex, Regex, compile_regex
 from kcli.protocol.messages.describe_transactions import TopicData
 from kcli.protocol.messages.describe_transactions import TransactionState as DescribedTransaction
 from kcli.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse

@@ -65,7 +65,8 @@ def run(
     librdkafka, has rules of its own.
 
     In a group whose broker assigns, range is the broker's assignor, and today's assignment is the target assignment. If
-    the group rebalances, the command waits for the end of the rebalance.
+    the group rebalances, the command waits for the end of the rebalance. Members that subscribe to a pattern of RE2
+    need the Python package google-re2: pip install 'kcli-kafka[regex]'.
 
     Without GROUP, --member, --topic and --owned describe a group, as in `kcli assignor show`. Without --owned its
     members have the assignment of --strategy (or else --to).

@@ -130,7 +130,7 @@ def _report_result(
     if items and not options.quiet:
         env.report_lines(member_table(items, committer.committed).split("\n"))
     if options.stats:
-        env.report(printed.stats(elapsed_ms))
+        env.report_lines(printed.stats(elapsed_ms).split("\n"))
 
 
 def _print_records(

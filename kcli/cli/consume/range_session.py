@@ -100,7 +100,7 @@ def print_ranges(
     if with_table:
         env.report_lines(coverage_report.coverage_table(coverage, reader.ranges, printed.counts).split("\n"))
     if options.stats:
-        env.report(printed.stats(env.clock.now_ms() - started_ms))
+        env.report_lines(printed.stats(env.clock.now_ms() - started_ms).split("\n"))
     status = options.status(coverage_report.read_status(coverage))
     if stop is StopReason.IDLE and failing:  # no record arrived because none could
         for sentence in unreadable(failing):

@@ -85,7 +85,7 @@ def print_records(
         batches = _poll(source, _poll_ms(limits, clock.now_ms() - idle_since))
         for tp, columns in batches:
             if filters is not None:
-                columns = _matching(filters, columns)
+                columns = _matching(tp, columns, filters, printed, interrupt)
             if decoding is None:
                 _print(tp, columns, render, write, printed, limits)
             else:
@@ -115,10 +115,21 @@ def _poll(source: Source, timeout_ms: float) -> list[tuple[TopicPartition, Recor
         return []
 
 
-def _matching(filters: Filters, columns: RecordColumns) -> RecordColumns:
+def _matching(
+    tp: TopicPartition, columns: RecordColumns, filters: Filters, printed: PrintedRecords, interrupt: StopSignals
+) -> RecordColumns:
+    """Return the records that match; none after an interrupt, which also ends an expression that takes for ever."""
     from kcli.cli.consume.filters import matching_rows
 
-    return columns.take(matching_rows(filters, columns))
+    try:
+        with interrupt.raised():
+            if not interrupt.requested:
+                return columns.take(matching_rows(filters, columns))
+    except KeyboardInterrupt:
+        pass
+    for first_tp, offset in first_offsets(tp, columns).items():
+        printed.stop_at(first_tp, offset)
+    return columns.take(slice(0, 0))
 
 
 def _print_decoded(

@@ -117,7 +117,7 @@ def print_shared(
                         f"so they may be delivered again: {error.message}"
                     )
                 if options.stats:
-                    env.report(printed.stats(env.clock.now_ms() - started_ms))
+                    env.report_lines(printed.stats(env.clock.now_ms() - started_ms).split("\n"))
     env.interrupted = interrupt.requested
     if consumer.failed:
         return options.status(exit_status.FAILED)

@@ -219,6 +219,14 @@ def test_a_stop_signal_ends_the_read_after_the_current_batch(number: signal.Sign
     assert err.splitlines()[1].split() == ["t", "0", "start:end", "0:2", "2", "incomplete", "interrupted"]
 
 
+def test_statistics_are_a_table_of_several_lines() -> None:
+    err = read_all(three_batches(), ReadRange(EARLIEST, LATEST), str.encode, stats=True)[2]
+    first, *_, last = err.splitlines()[-4:]
+    assert first.split()[:3] == ["TOPIC", "PARTITION", "RECORDS"]
+    assert last.startswith("in ")
+    assert "\\n" not in err
+
+
 def test_a_followed_topic_reports_its_end_before_the_read_stops() -> None:
     options = {"limits": Limits(idle_ms=2_000)}
     status, out, err = read_all(three_batches(), ReadRange(EARLIEST), str.encode, **options)

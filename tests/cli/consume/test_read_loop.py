@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pytest
 
+from kcli.cli.consume import filters
 from kcli.cli.consume.filters import compile_filters
 from kcli.cli.consume.options import RenderOptions, make_renderer
 from kcli.cli.consume.read_loop import Count, Limits, PrintedRecords, print_records
@@ -175,3 +179,25 @@ def test_the_first_unprinted_merged_record_of_each_partition_is_stored() -> None
     run = Run([[(P0, rows)]], limits=Limits(max_records=2))
     assert (run.stop, run.text) == (StopReason.RECORD_LIMIT, b"a\nb\n")
     assert run.printed.first_unprinted == {P0: 4, P1: 8}
+
+
+def test_the_first_signal_ends_an_expression_that_takes_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's re calls the handlers of signals while it searches; a process reads no other signal then."""
+    search = filters.matching_rows
+
+    def interrupted(*arguments: Any) -> Any:
+        if b"aaa" in arguments[1].values()[0]:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+        return search(*arguments)
+
+    monkeypatch.setattr(filters, "matching_rows", interrupted)
+    before = signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    try:
+        with StopSignals(lambda: None) as interrupt:
+            polls = [[(P0, values(b"ok")), (P1, values(b"a" * 40 + b"b"))], [(P0, values(b"ok"))]]
+            run = Run(polls, interrupt=interrupt, filters=compile_filters("(a+)+$|ok", None, (), invert=False))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert (run.stop, run.text) == (StopReason.INTERRUPTED, b"ok\n")
+    assert run.printed.first_unprinted == {P1: 0}

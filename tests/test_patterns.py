@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kcli.broker.patterns import InvalidRegex, compile_regex
+from kcli.patterns import InvalidRegex, compile_regex
 from tests.needs import needs_package
 
 NAMES = ["orders", "orders-1", "orders.eu", "Orders", "a", "b", "ab", "aab", "_", "12", "a.b.c"]

@@ -1,8 +1,8 @@
 """Regular expressions of clients, in the syntax of RE2 (https://github.com/google/re2), matched in linear time.
 
 KIP-848 lets the broker resolve them over the names of topics, KIP-1152 over transactional ids. Python's `re` has
-another syntax, and an expression such as `(a+)+b` can occupy it for hours, here together with the only thread of the
-broker.
+another syntax, and an expression such as `(a+)+b` can occupy it for hours, together with the only thread of a broker,
+or with a command that looks at a group whose member has subscribed to it. Ground: imports nothing of kcli.
 
 The library is google-re2, in the extra `regex`. Apache Kafka uses RE2/J: the syntax is the same, but not the wording of
 errors.
@@ -36,7 +36,9 @@ def compile_regex(pattern: str) -> Regex:
     try:
         import re2
     except ImportError:
-        raise InvalidRegex("this broker needs the package google-re2: pip install 'kcli-kafka[regex]'") from None
+        raise InvalidRegex(
+            "regular expressions of clients need the package google-re2: pip install 'kcli-kafka[regex]'"
+        ) from None
     options = re2.Options()
     options.log_errors = False
     try:
