@@ -220,6 +220,13 @@ class OffsetOutOfRange(KcliError):
     """
 
 
+class TopicRecreated(OffsetOutOfRange):
+    """The position belongs to a topic that was deleted; another topic has its name now (KIP-516).
+
+    Evidence: topic, partition, offset.
+    """
+
+
 class LogTruncated(KcliError):
     """Records before the position were removed from the log by an unclean leader election (KIP-320).
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, TypeVar
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from kcli.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
     from kcli.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
     from kcli.structs import GroupMetadata
 
 T = TypeVar("T")
 
-# From v10 on topics have ids, which a caller with names does not have. They have no advantage either: a commit for a
-# topic that was created again is refused anyway.
+# From v10 on topics have ids instead of names.
 LAST_VERSION_WITH_NAMES = 9
 
 
@@ -26,10 +27,11 @@ def commit_request(
     generation: int = -1,
     member_id: str = "",
     instance_id: str | None = None,
+    topic_ids: Mapping[str, UUID] | None = None,
 ) -> OffsetCommitRequest:
     """Return the request of a member; by default that of an administrator, from outside the group.
 
-    A broker accepts the latter only for a group without members.
+    A broker accepts the latter only for a group without members. v10 needs the `topic_ids` of all topics.
     """
     from kcli.protocol.messages.offset_commit import (
         OffsetCommitRequest,
@@ -37,12 +39,15 @@ def commit_request(
         OffsetCommitRequestTopic,
     )
 
+    topics = _topics(offsets, OffsetCommitRequestTopic, OffsetCommitRequestPartition)
+    for topic in topics:
+        topic.topic_id = (topic_ids or {}).get(topic.name, topic.topic_id)
     return OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=generation,
         member_id=member_id,
         group_instance_id=instance_id,
-        topics=_topics(offsets, OffsetCommitRequestTopic, OffsetCommitRequestPartition),
+        topics=topics,
     )
 
 
@@ -95,3 +100,10 @@ def partition_codes(response: OffsetCommitResponse | TxnOffsetCommitResponse) ->
         for topic in response.topics
         for it in topic.partitions
     }
+
+
+def name_topics(response: OffsetCommitResponse, topic_ids: Mapping[str, UUID]) -> None:
+    """Give the topics of a response that has ids (v10) the names in the request."""
+    names = {topic_id: name for name, topic_id in topic_ids.items()}
+    for topic in response.topics:
+        topic.name = topic.name or names.get(topic.topic_id, "")

@@ -22,6 +22,7 @@ from kcli.errors import (
     OffsetOutOfRange,
     TimeoutExpired,
     TopicAuthorizationError,
+    TopicRecreated,
 )
 from kcli.structs import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
@@ -317,6 +318,7 @@ class Consumer:
         if offset < 0:
             raise ValueError(f"offset must not be negative; got {offset}")
         self.subscription.seek(tp, offset, epoch)
+        self.subscription.state(tp).topic_id = None  # the caller may mean a topic that was created again
 
     @_one_thread
     def seek_to_beginning(self, partitions: Iterable[TopicPartition]) -> None:
@@ -429,8 +431,10 @@ class Consumer:
         Raise the error that stops a partition after all records before it were returned, and again at each poll until
         the caller seeks: OffsetOutOfRange and NoOffset if auto.offset.reset is none, LogTruncated, RecordTooLarge,
         CorruptRecords, TopicAuthorizationError with all its topics. With another policy, a member of a group continues
-        where a truncated log still agrees with the records that it has read; see `take_resets`. A topic or partition
-        that does not exist may be created later: it is no error, but logged once.
+        where a truncated log still agrees with the records that it has read; see `take_resets`. A position belongs to a
+        topic id: if a topic was deleted and created again, auto.offset.reset chooses the position in the new topic,
+        and with none TopicRecreated is raised. A topic or partition that does not exist may be created later: it is no
+        error, but logged once.
 
         A member joins and rejoins its group here, and its callbacks run here, before any record is returned; their
         exceptions are raised. Poll at least every max.poll.interval.ms, otherwise the group removes the member. Raise
@@ -509,7 +513,11 @@ class Consumer:
             apis = {failure.error.evidence.get("api") for failure in refused}
             api = apis.pop() if len(apis) == 1 else None
             raise TopicAuthorizationError.of((failure.tp.topic for failure in refused), api=api)
-        lost = {str(it.tp): it.offset for it in sorted(failures) if isinstance(it.error, OffsetOutOfRange)}
+        lost = {
+            str(failure.tp): failure.offset
+            for failure in sorted(failures)
+            if isinstance(failure.error, OffsetOutOfRange) and not isinstance(failure.error, TopicRecreated)
+        }
         if lost:
             raise OffsetOutOfRange("the position is out of range, and auto.offset.reset is none", **lost)
         for failure in failures:

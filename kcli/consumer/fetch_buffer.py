@@ -16,6 +16,8 @@ from kcli.settings import MAX_DECOMPRESSED_BYTES
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from kcli.protocol.records.columns import RecordColumns
     from kcli.protocol.records.decode import DecodedSection, RecordSection
 
@@ -30,13 +32,15 @@ FIRST_EXPANSION = 1e9
 class Section(NamedTuple):
     """Batches of one partition, fetched from `fetch_offset` on.
 
-    `aborted` are the aborted transactions as (producer id, first offset); None under read_uncommitted.
+    `aborted` are the aborted transactions as (producer id, first offset); None under read_uncommitted. `topic_id` is
+    None if the broker does not send ids.
     """
 
     tp: TopicPartition
     data: memoryview
     fetch_offset: int
     aborted: list[tuple[int, int]] | None = None
+    topic_id: UUID | None = None
 
 
 class CompletedFetch:
@@ -249,11 +253,13 @@ class FetchBuffer:
     def _continues(self, section: Section) -> bool:
         """True if the section begins at the position. That of a paused partition is dropped and fetched again."""
         state = self._subscription.get(section.tp)
-        position = None if state is None or state.paused else state.position
-        if position is not None and position.offset == section.fetch_offset:
-            return True
-        self._end_halt(section.tp)
-        return False
+        if state is None or state.paused or state.position is None or not state.belongs_to(section.topic_id):
+            continues = False
+        else:
+            continues = state.position.offset == section.fetch_offset
+        if not continues:
+            self._end_halt(section.tp)
+        return continues
 
     def _deliver(self, section: Section, decoded: DecodedSection) -> RecordColumns:
         """Advance the position to the end of the decoded records, cut off at the end of the range."""

@@ -15,14 +15,12 @@ from kcli.consumer.fetch_buffer import CompletedFetch, FetchBuffer, Section, pos
 from kcli.consumer.fetch_session import FINAL_EPOCH, FetchSession, PartitionFetch, fetch_topics, forgotten_topics
 from kcli.consumer.fetch_verdict import judge_partition
 from kcli.consumer.retry_backoff import RetryBackoffs, RetryState
-from kcli.consumer.subscription import FetchPosition, PartitionFailure, SubscriptionState
+from kcli.consumer.subscription import FetchPosition, PartitionFailure, PartitionState, SubscriptionState
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, DisconnectedError, KcliError, OffsetOutOfRange
+from kcli.errors import BrokerError, DisconnectedError, KcliError, OffsetOutOfRange, TopicRecreated
 from kcli.structs import Node, TopicPartition
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
@@ -73,9 +71,8 @@ class Fetcher:
         self._sent_ms: dict[int, float] = {}
         self._pacing = EarlyAnswers(config.fetch_max_wait_ms, config.retry_backoff_ms)
         self._progressed: set[int] = set()
-        self.expected_topic_ids: dict[str, UUID | None] = {}  # by topic; a topic with another id is a new topic
         self._reopened: set[int] = set()  # brokers whose last response was an error about the session
-        self._refused: list[PartitionFailure] = []  # partitions whose leader the brokers do not tell
+        self._refused: list[PartitionFailure] = []  # partitions that no broker can be asked for
         self._cluster: object = None
         self._closed = False
 
@@ -145,13 +142,19 @@ class Fetcher:
             self._partition_backoffs.clear(tp)
             self.buffer.forget(tp)
             return None
+        metadata = self._client.metadata
+        leader, epoch = metadata.leader(tp)
+        topic_id = metadata.topic_id(tp.topic)
+        if not state.belongs_to(topic_id):
+            self._refuse_recreated(tp, state)
+            return None
+        if topic_id not in (None, state.topic_id):
+            state.topic_id, state.leader_epoch = topic_id, epoch
         position = state.next_fetch()
         if position is None or self.buffer.is_halted(tp, position.offset) or self._partition_backoffs.is_waiting(tp):
             return None
         if state.held:
             return None
-        metadata = self._client.metadata
-        leader, epoch = metadata.leader(tp)
         if leader is None:
             error = self._no_broker() if metadata.is_bootstrap else metadata.leader_error(tp)
             if error.retriable:
@@ -163,13 +166,15 @@ class Fetcher:
         node_id = leader.id
         if state.preferred_replica in metadata.cluster.nodes and now_ms < state.preferred_until_ms:
             node_id = state.preferred_replica
-        topic_id = metadata.topic_id(tp.topic)
-        expected_id = self.expected_topic_ids.get(tp.topic)
-        if topic_id is not None and expected_id is not None and topic_id != expected_id:
-            text = f"topic {tp.topic} was deleted and created again"
-            self._retry_later(tp, BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, text), now_ms)
-            return None
         return node_id, PartitionFetch(position.offset, epoch, position.epoch, self.partition_bytes, topic_id)
+
+    def _refuse_recreated(self, tp: TopicPartition, state: PartitionState) -> None:
+        assert state.position is not None
+        offset = state.position.offset
+        if not self.buffer.is_halted(tp, offset):
+            text = f"topic {tp.topic} was deleted and created again while it was read"
+            error = TopicRecreated(text, topic=tp.topic, partition=tp.partition, offset=offset)
+            self._refused.append(PartitionFailure(tp, offset, error))
 
     def _no_broker(self) -> KcliError:
         """Return the error of a partition when all brokers are lost, and with them the leaders."""
@@ -299,7 +304,7 @@ class Fetcher:
         if self._read_committed:
             aborted = [(it.producer_id, it.first_offset) for it in data.aborted_transactions or ()]
         records = memoryview(data.records)
-        received.sections.append(Section(tp, records, requested.offset, aborted))
+        received.sections.append(Section(tp, records, requested.offset, aborted, requested.topic_id))
         after = position_after(records)
         if after is not None and after.offset > requested.offset:
             self._subscription.fetched(tp, requested.offset, after)
@@ -309,7 +314,9 @@ class Fetcher:
 
     def _is_current(self, tp: TopicPartition, requested: PartitionFetch) -> bool:
         state = self._subscription.get(tp)
-        position = None if state is None else state.next_fetch()
+        if state is None or not state.belongs_to(requested.topic_id):
+            return False
+        position = state.next_fetch()
         return position is not None and position.offset == requested.offset
 
     def _saw_leader(self, tp: TopicPartition, data: PartitionData, response: FetchResponse) -> None:

@@ -124,7 +124,7 @@ class OffsetFetcher:
             assert isinstance(end, EpochEnd)
             requested = positions[tp]
             verdict = judge_epoch_end(tp, requested.offset, requested.epoch, end.leader_epoch, end.end_offset)
-            if verdict.failure is not None:
+            if verdict.failure is not None and self._subscription.is_validating(tp, requested):
                 self._fail(tp, verdict.failure)
             elif verdict.epoch is not None:
                 self._subscription.finish_validation(tp, requested, verdict.epoch)

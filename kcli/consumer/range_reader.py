@@ -23,7 +23,7 @@ from kcli.consumer.read_range import LogOffsets, ReadRange, ResolvedRange, resol
 from kcli.consumer.retry_backoff import RetryState
 from kcli.consumer.stall_detector import StallDetector, is_unknown_topic
 from kcli.consumer.subscription import FetchPosition, PartitionFailure, SubscriptionState
-from kcli.errors import KcliError, OffsetOutOfRange, TimeoutExpired, WakeupError
+from kcli.errors import KcliError, OffsetOutOfRange, TimeoutExpired, TopicRecreated, WakeupError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -125,7 +125,6 @@ class RangeReader:
         }
         self._unresolved = errors
         self._topic_ids = {tp.topic: self._client.metadata.topic_id(tp.topic) for tp in resolved}
-        self._loop.fetcher.expected_topic_ids = self._topic_ids
         self._is_resolved = True
         self._start(resolved)
         if "max.partition.fetch.bytes" not in self._config.given:
@@ -141,6 +140,7 @@ class RangeReader:
         for tp, it in resolved.items():
             self._subscription.seek(tp, it.position, self._epochs.get(tp, -1) if it.position == it.asked_start else -1)
             self._subscription.stop_at(tp, it.end)
+            self._subscription.state(tp).topic_id = self._topic_ids.get(tp.topic)
         self._take_finished()
 
     def _list_log_offsets(
@@ -246,7 +246,9 @@ class RangeReader:
     def _failed(self, failure: PartitionFailure) -> None:
         if not self._progress[failure.tp].open:
             return
-        if isinstance(failure.error, OffsetOutOfRange):
+        if isinstance(failure.error, TopicRecreated):
+            self._fail(failure.tp, failure.error.message)
+        elif isinstance(failure.error, OffsetOutOfRange):
             self._handle_out_of_range(failure.tp, failure.offset, failure.error)
         else:
             self._fail(failure.tp, str(failure.error), failure.error)
@@ -295,7 +297,6 @@ class RangeReader:
         if self._polled_ms < self._next_check_ms:
             return
         self._next_check_ms = self._polled_ms + self._check_interval_ms
-        self._fail_replaced_topics()
         self._add_new_partitions()
         receding = []
         for tp, progress in list(self._progress.items()):
@@ -321,13 +322,6 @@ class RangeReader:
             self._polled_ms,
             has_more=offset < self._initial_end(progress),
         )
-
-    def _fail_replaced_topics(self) -> None:
-        for topic, before in self._topic_ids.items():
-            now = self._client.metadata.topic_id(topic)
-            if before is not None and now is not None and now != before:
-                for tp in [tp for tp, it in self._progress.items() if it.open and tp.topic == topic]:
-                    self._fail(tp, f"topic {topic} was deleted and created again while it was read")
 
     def _add_new_partitions(self) -> None:
         """Read the partitions that were added to the topics in `follow_new`.

@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kcli.errors import KcliError
 from kcli.structs import TopicPartition
 from kcli.text import compile_regex
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 Mode = Literal["nothing", "topics", "pattern", "assigned"]
 
@@ -50,7 +53,8 @@ class PartitionState:
     `end`: fetch no offset from this one on. `held`: send no fetch; records that are received already are returned.
     `reset`: the policy (earliest, latest) of a reset that is in progress, and `invalid_offset` the position outside the
     log that it replaces (-1: none). `leader_epoch`: the leader epoch for which `fetch_position` is validated.
-    `preferred_replica` is fetched from instead of the leader until `preferred_until_ms` (KIP-392).
+    `preferred_replica` is fetched from instead of the leader until `preferred_until_ms` (KIP-392). `topic_id`: the
+    topic that the position belongs to; None while it is unknown.
     """
 
     __slots__ = (
@@ -67,6 +71,7 @@ class PartitionState:
         "preferred_replica",
         "preferred_until_ms",
         "reset",
+        "topic_id",
         "validating",
     )
 
@@ -85,6 +90,11 @@ class PartitionState:
         self.log_start = -1
         self.preferred_replica = -1
         self.preferred_until_ms = 0.0
+        self.topic_id: UUID | None = None
+
+    def belongs_to(self, topic_id: UUID | None) -> bool:
+        """False if the position belongs to a topic with another id, which was deleted."""
+        return self.position is None or topic_id is None or self.topic_id in (None, topic_id)
 
     def next_fetch(self) -> FetchPosition | None:
         """Return the position to fetch from; None while nothing can be fetched."""
@@ -277,14 +287,19 @@ class SubscriptionState:
         self._set_ready(tp, ready=False)
         return True
 
+    def is_validating(self, tp: TopicPartition, position: FetchPosition) -> bool:
+        """True while `position` waits for the confirmation of a leader."""
+        state = self._states.get(tp)
+        return state is not None and state.validating and state.fetch_position == position
+
     def finish_validation(self, tp: TopicPartition, validated: FetchPosition, epoch: int) -> bool:
         """Take the leader's confirmation of `validated`, under `epoch`.
 
         Return False, without effect, if the position has changed.
         """
-        state = self._states.get(tp)
-        if state is None or not state.validating or state.fetch_position != validated:
+        if not self.is_validating(tp, validated):
             return False
+        state = self.state(tp)
         state.validating = False
         state.fetch_position = FetchPosition(validated.offset, epoch)
         if state.position is not None and state.position.offset == validated.offset:

@@ -16,10 +16,10 @@ from kcli.errors import BrokerError, CommitFailed, KcliError, TopicAuthorization
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from kcli.consumer.group.group_membership import Generation
     from kcli.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-
-NEWEST_VERSION = offset_commit.LAST_VERSION_WITH_NAMES
 
 
 class Reaction(Enum):
@@ -37,6 +37,7 @@ class Reaction(Enum):
 REACTIONS = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Reaction.RETRY,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Reaction.RETRY,
+    ErrorCode.UNKNOWN_TOPIC_ID: Reaction.RETRY,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.FIND,
     ErrorCode.NOT_COORDINATOR: Reaction.FIND,
     ErrorCode.REQUEST_TIMED_OUT: Reaction.FIND,
@@ -66,13 +67,19 @@ def commit_request(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     generation: Generation,
     instance_id: str | None = None,
+    topic_ids: Mapping[str, UUID] | None = None,
 ) -> OffsetCommitRequest:
-    """Return the request. Raise ValueError for a negative offset."""
+    """Return the request, with `topic_ids` if all are known. Raise ValueError for a negative offset."""
     for tp, it in offsets.items():
         if it.offset < 0:
             raise ValueError(f"offset must not be negative; got {it.offset} for {tp}")
     return offset_commit.commit_request(
-        group, offsets, generation=generation.id, member_id=generation.member_id, instance_id=instance_id
+        group,
+        offsets,
+        generation=generation.id,
+        member_id=generation.member_id,
+        instance_id=instance_id,
+        topic_ids=topic_ids,
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from typing import TYPE_CHECKING
 
+from kcli.client.offset_commit import LAST_VERSION_WITH_NAMES, name_topics
 from kcli.consumer.group import commit_requests
 from kcli.consumer.group.commit_requests import Reaction
 from kcli.consumer.group.group_membership import NO_GENERATION
@@ -19,6 +20,8 @@ from kcli.errors import BrokerError, KcliError, TimeoutExpired, WakeupError
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.request_future import RequestFuture
@@ -62,11 +65,14 @@ class OffsetCommits:
         return f"<OffsetCommits {self._group} {automatic}, {len(self._queue)} unfinished{problem}>"
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the consumed position of every partition that has one: the default offsets of a commit."""
+        """Return the consumed position of every partition that has one: the default offsets of a commit.
+
+        A position in a topic that was deleted is left out, if another topic has its name now.
+        """
         positions = {}
         for tp in self._subscription.partitions():
             position = self._subscription.consumed_position(tp)
-            if position is not None:
+            if position is not None and not self._sender.was_recreated(tp):
                 positions[tp] = OffsetAndMetadata(position.offset, position.epoch)
         return positions
 
@@ -112,7 +118,9 @@ class OffsetCommits:
         assert commit.error is not None
         if commit.reaction is None:
             return commit.error.retriable
-        if revoking and _code(commit.error) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        if _code(commit.error) in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID) and (
+            revoking or any(map(self._sender.was_recreated, commit.offsets))
+        ):
             return False  # the topic was deleted, and a rebalance must not wait for it
         if commit.reaction is not Reaction.STALE:
             return commit.reaction in (Reaction.RETRY, Reaction.FIND)
@@ -276,9 +284,20 @@ _MEMBERSHIP_REACTIONS = (Reaction.REBALANCING, Reaction.STALE, Reaction.GONE, Re
 
 
 class Commit:
-    """One commit: its offsets, the deadline for sending it, and once it is sent its node, generation and response."""
+    """One commit: its offsets and its deadline, and once it is sent its node, generation, topic ids and response."""
 
-    __slots__ = ("answer", "callback", "deadline_ms", "error", "generation", "node", "offsets", "reaction", "settled")
+    __slots__ = (
+        "answer",
+        "callback",
+        "deadline_ms",
+        "error",
+        "generation",
+        "node",
+        "offsets",
+        "reaction",
+        "settled",
+        "topic_ids",
+    )
 
     def __init__(self, offsets: Offsets, callback: Callback | None, deadline_ms: float) -> None:
         self.offsets = offsets
@@ -290,6 +309,7 @@ class Commit:
         self.settled = False
         self.error: KcliError | None = None
         self.reaction: Reaction | None = None  # None: no response
+        self.topic_ids: dict[str, UUID] = {}
 
     @property
     def is_unsent(self) -> bool:
@@ -345,9 +365,26 @@ class CommitSender:
             commit.settle(commit_requests.rebalancing(self._group))
         else:
             instance_id = None if member is None else member.instance_id
-            request = commit_requests.commit_request(self._group, commit.offsets, generation, instance_id)
+            ids = commit.topic_ids = self._topic_ids(commit.offsets)
+            request = commit_requests.commit_request(self._group, commit.offsets, generation, instance_id, ids)
             commit.generation, commit.node = generation, node
-            commit.answer = self._client.send(node, request, max_version=commit_requests.NEWEST_VERSION)
+            commit.answer = self._client.send(node, request, max_version=None if ids else LAST_VERSION_WITH_NAMES)
+
+    def was_recreated(self, tp: TopicPartition) -> bool:
+        """True if the position belongs to a topic that was deleted, and another topic has its name now."""
+        state = self._subscription.get(tp)
+        return state is not None and not state.belongs_to(self._client.metadata.topic_id(tp.topic))
+
+    def _topic_ids(self, offsets: Offsets) -> dict[str, UUID]:
+        """Return the ids of the topics that the offsets belong to; {} if one is unknown."""
+        ids: dict[str, UUID] = {}
+        for tp in offsets:
+            state = self._subscription.get(tp)
+            topic_id = (state and state.topic_id) or self._client.metadata.topic_id(tp.topic)
+            if topic_id is None:
+                return {}
+            ids[tp.topic] = topic_id
+        return ids
 
     def judge(self, commit: Commit) -> None:
         """Evaluate a response that was not evaluated yet."""
@@ -359,12 +396,16 @@ class CommitSender:
             if error.retriable:
                 self._lookup.mark_unknown(str(error), commit.node)
             return
-        refusal = commit_requests.read_refusal(commit.offsets, commit.answer.value())
+        response = commit.answer.value()
+        name_topics(response, commit.topic_ids)
+        refusal = commit_requests.read_refusal(commit.offsets, response)
         commit.settle(None if refusal is None else self._refused(commit, refusal))
 
     def _refused(self, commit: Commit, refusal: commit_requests.Refusal) -> KcliError:
         assert commit.generation is not None
         commit.reaction = refusal.reaction
+        if refusal.code == ErrorCode.UNKNOWN_TOPIC_ID:
+            self._client.metadata.request_update()
         if refusal.reaction is Reaction.FIND:
             self._lookup.mark_unknown(f"OffsetCommit failed with {refusal.code.name}", commit.node)
         member = self._member()
