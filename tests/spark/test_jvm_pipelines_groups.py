@@ -76,7 +76,8 @@ def plain_lags(history: CommitHistory) -> Iterator[dict[str, Any]]:
                 if offset is not None:
                     end = None if topic == history.gone else history.end(partition, at)
                     row = {"time": format_time(at), "group": group, "topic": topic, "partition": partition}
-                    yield {**row, "lag": None if end is None else max(0, end - offset), "committed": offset, "end": end}
+                    lag = None if end is None or offset > end else end - offset
+                    yield {**row, "lag": lag, "committed": offset, "end": end}
 
 
 def test_lag_history_of_each_partition(here: Run, history: CommitHistory) -> None:

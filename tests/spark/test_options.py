@@ -15,7 +15,7 @@ from kcli.spark.client_options import client_config, ignored_properties
 from kcli.spark.option_table import CONNECTORS, OURS, VIEW_NAMES
 from kcli.spark.options import _ONLY_BATCH, ignored_options, parse_options
 from kcli.spark.selection import Assign, Pattern, Subscribe
-from kcli.spark.start_end import EARLIEST, LATEST, Ago, Moment, Moments, Offsets, OfGroup
+from kcli.spark.start_end import EARLIEST, LATEST, Ago, Moment, Moments, Offsets, OfGroup, with_resolved_times
 from kcli.structs import TopicPartition
 from tests.spark.fake_lookup import BASE, options
 
@@ -255,6 +255,26 @@ def test_precedence_of_start_and_end_options() -> None:
         Moment(1_700_000_007_000),
         Moment(1_700_000_007_000),
     )
+
+
+def test_a_dry_run_shows_the_time_that_an_option_means() -> None:
+    given = {
+        "startingTimestamp": "1700000000",
+        "ENDINGTIMESTAMP": "-1h",
+        "startingOffsets": "-90s",
+        "endingOffsets": "latest",
+        "endingOffsetsByTimestamp": '{"orders":{"0":1700000000001}}',
+        "view": "records",
+    }
+    assert with_resolved_times(given, 1_700_003_600_000) == {
+        **given,
+        "startingTimestamp": "1700000000 (2023-11-14T22:13:20.000Z)",
+        "ENDINGTIMESTAMP": "-1h (2023-11-14T22:13:20.000Z)",
+        "startingOffsets": "-90s (2023-11-14T23:11:50.000Z)",
+        "endingOffsetsByTimestamp": '{"orders":{"0":1700000000001}} ({"orders": {"0": "2023-11-14T22:13:20.001Z"}})',
+    }
+    absolute = {"startingTimestamp": "2023-11-14T22:13:20.000Z"}
+    assert with_resolved_times(absolute, 0) == absolute
 
 
 def test_starts_at_groups_and_relative_times() -> None:
