@@ -2,7 +2,8 @@
 
 Source: https://kafka.apache.org/documentation/#brokerconfigs for 4.3. Defaults that differ: listeners is loopback only,
 node.id is 1, and internal topics have one replica, because there is one node. max.decompressed.batch.bytes is not
-Kafka's: the largest decompressed size of a batch that is produced, compacted, or searched by time.
+Kafka's: the largest decompressed size of a batch that is produced (a record of which counts for 64 bytes at least),
+compacted, or searched by time.
 """
 
 from __future__ import annotations

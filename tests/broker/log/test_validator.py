@@ -139,6 +139,16 @@ def test_decompressed_size_is_limited_by_max_decompressed_batch_bytes(codec: str
     )
 
 
+def test_the_number_of_compressed_records_is_limited_by_max_decompressed_batch_bytes() -> None:
+    data = build_batch([NewRecord(None, b"", NOW)] * 100, compression="zstd")
+    assert append(data, max_decompressed_bytes=6_400).record_count == 100
+    refusal = refused(data, max_decompressed_bytes=6_399)
+    assert refusal.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert "100 records" in refusal.reason
+    assert "max.decompressed.batch.bytes (6399 bytes)" in refusal.reason
+    assert append(build_batch([NewRecord(None, b"", NOW)] * 100), max_decompressed_bytes=1_000).record_count == 100
+
+
 def test_batch_size_is_limited_by_max_message_bytes() -> None:
     data = build_batch(TWO)
     assert append(data, LogConfig(max_message_bytes=len(data))).size == len(data)
