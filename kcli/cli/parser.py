@@ -7,7 +7,7 @@ A command declares its arguments and options in the signature of its `run`, with
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from inspect import Parameter, Signature
 from typing import Annotated, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from typer.core import TyperCommand
 
 from kcli.cli.command_table import COMMANDS, GROUPS, changes_cluster, module_of
 from kcli.cli.environment import Environment
+from kcli.errors import ConfigError
 
 __all__ = ["Argument", "Context", "Option", "UnparsedCommand", "build_tree", "invoke"]
 
@@ -213,6 +214,7 @@ def bind(
     def call(**given: Any) -> int:
         verbose = bool(given.get("verbose")) or env.is_verbose
         try:
+            _check_text(parameters, given)
             made: dict[str, Any] = {}
             for name, part in reversed(parts.items()):
                 made[name] = part.make(env, **{n: made[n] for n in part.needs}, **{n: given[n] for n in part.options})
@@ -232,6 +234,35 @@ def bind(
     call.__annotations__ = {p.name: p.annotation for p in parameters}
     call.__doc__ = run_command.__doc__
     return call
+
+
+# Texts of these may be any bytes: contents of records, and what is compared with them or written between them.
+_OF_BYTES = {"grep", "key", "header", "delimiter", "key_delimiter", "null", "format"}
+
+
+def _check_text(parameters: Iterable[Parameter], given: Mapping[str, Any]) -> None:
+    """Raise ConfigError for an argument that is not UTF-8, where it is neither a path nor of bytes."""
+    for parameter in parameters:
+        value = given[parameter.name]
+        for text in value if isinstance(value, list | tuple) else (value,):
+            if not isinstance(text, str) or text.isascii() or parameter.name in _OF_BYTES:
+                continue
+            for info in getattr(parameter.annotation, "__metadata__", ()):
+                if any(path in (info.metavar or "") for path in ("FILE", "DIR", "PATH", "KEY=VALUE")):
+                    break
+            else:
+                _check_utf8(parameter, text)
+
+
+def _check_utf8(parameter: Parameter, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        infos = getattr(parameter.annotation, "__metadata__", ())
+        declared = [name for info in infos for name in (info.default, *(info.param_decls or ()))]
+        names = [name for name in declared if isinstance(name, str) and name.startswith("--")]
+        name = names[0] if names else parameter.name.upper().replace("_", "-")
+        raise ConfigError(f"{name}: {text!r} is not valid; use UTF-8") from None
 
 
 def _show_default_once(parameter: Parameter) -> None:

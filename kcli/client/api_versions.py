@@ -9,6 +9,7 @@ from kcli import __version__
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, UnsupportedVersion
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kcli.protocol.registry import ApiKey
 from kcli.protocol.wire import Message
 
 #: API key -> lowest and highest version that a broker supports.
@@ -67,6 +68,8 @@ def choose_version(
     last = last if highest is None else min(last, highest)
     api = request.__name__.removesuffix("Request")
     offered = broker.get(request.API_KEY)
+    if offered is None and ApiKey.BROKER_REGISTRATION in broker and ApiKey.METADATA not in broker:
+        raise UnsupportedVersion(f"{node} is a controller, not a broker; connect to the port of a broker's listener")
     if offered is None:
         raise UnsupportedVersion(f"broker {node} does not support {api}; kcli requires {_range(first, last)}")
     version = min(last, offered[1])

@@ -43,6 +43,8 @@ def _parse_address(text: str) -> tuple[str, int]:
     address = text.split("://", 1)[-1]  # a listener copied from server.properties, PLAINTEXT://host:port
     if "@" in text:  # the part before it may be a password
         raise ConfigError("bootstrap.servers: an address with '@' is not valid; use host:port, and sasl.username")
+    if fault := _copied_with(text):
+        raise ConfigError(f"bootstrap.servers: {text!r} is not valid: {fault}")
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or not host:
         raise invalid_value("bootstrap.servers", text, "host:port")
@@ -53,6 +55,17 @@ def _parse_address(text: str) -> tuple[str, int]:
     if len(port) > 5 or not 0 < int(port) < 65536:
         raise invalid_value("bootstrap.servers", text, "a port from 1 to 65535")
     return host, int(port)
+
+
+def _copied_with(text: str) -> str | None:
+    """Return what an address has that other files and shells take away, and the cure; None if there is nothing."""
+    if set(text) & set("\"'"):
+        return "quotes are part of a property's value; write it without them"
+    if "#" in text:
+        return "a comment needs a line of its own, because it is part of a property's value"
+    if ";" in text or len(text.split()) > 1:
+        return "separate brokers by commas, as in a:9092,b:9092"
+    return None
 
 
 def _parse_dns_lookup(name: str, text: str) -> str:
@@ -135,7 +148,7 @@ class ClientConfig(LoginSettings):
         "interceptor.classes": "interceptors are Java classes",
         "metadata.max.idle.ms": "topics stay in the metadata until the client is closed",
         "metric.reporters": "reporters are Java classes; see `metrics`",
-        "metrics.": "metrics are counted from the start of the client",
+        "metrics.": "the samples of a metric are two windows of 30 s",
         "sasl.kerberos.kinit.cmd": "Kerberos libraries use the credential cache or the keytab",
         "sasl.kerberos.min.time.before.relogin": "a ticket is taken for each connection",
         "sasl.kerberos.ticket.renew.jitter": "a ticket is taken for each connection",
@@ -330,7 +343,7 @@ class ConsumerConfig(ClientConfig):
         **ClientConfig.NO_EFFECT,
         "key.deserializer": "keys are bytes",
         "max.poll.records": "a poll returns the records of one response, which fetch.max.bytes limits",
-        "share.": "there are no share consumers",
+        "share.": "a share consumer of kcli has no settings of its own",
         "value.deserializer": "values are bytes",
     }
 

@@ -326,3 +326,26 @@ def test_a_line_leaves_the_real_process_when_it_is_printed(process_output: io.By
     env = Environment.of_process()
     env.stdout.write("one\ntwo")
     assert process_output.getvalue() == b"one\ntwo"
+
+
+@pytest.mark.parametrize(
+    ("words", "blame"),
+    [
+        (("topic", "describe", "a\udcff"), "TOPIC"),
+        (("group", "lag", "good", "\udcff"), "GROUP"),
+        (("consume", "t", "-g", "\udcff"), "--group"),
+        (("group", "list", "--match", "\udcff"), "--match"),
+    ],
+)
+def test_an_argument_that_is_not_utf_8_is_wrong_usage(words: tuple[str, ...], blame: str) -> None:
+    result = run_kcli(*words, "-b", "127.0.0.1:1")
+    assert result.status == 2
+    assert result.err.startswith(f"kcli: {blame}: ")
+    assert result.err.endswith("is not valid; use UTF-8\n")
+
+
+def test_bytes_of_records_and_paths_need_not_be_utf_8() -> None:
+    sought = run_kcli("consume", "t", "--grep", "\udcff", "-b", "127.0.0.1:1", "--timeout", "0.2")
+    assert sought.status == 5
+    missing = run_kcli("offsets", "apply", "/gone\udcff", "-b", "127.0.0.1:1")
+    assert "No such file" in missing.err

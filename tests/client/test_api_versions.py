@@ -9,6 +9,7 @@ from kcli.client.api_versions import HIGHEST, choose_version, negotiate
 from kcli.errors import BrokerError, UnsupportedVersion
 from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kcli.protocol.messages.fetch import FetchRequest
+from kcli.protocol.messages.metadata import MetadataRequest
 
 UNSUPPORTED = 35
 
@@ -89,3 +90,11 @@ def test_the_error_without_common_version_names_both_ranges(
     with pytest.raises(UnsupportedVersion) as error:
         choose_version(FetchRequest, offered, node="b:1", **bounds)
     assert str(error.value) == sentence
+
+
+def test_the_port_of_a_controller_is_named_as_the_cause() -> None:
+    """A controller of KRaft answers ApiVersions with BrokerRegistration (62) and without Metadata (3)."""
+    with pytest.raises(UnsupportedVersion, match="is a controller, not a broker; connect to the port of a"):
+        choose_version(MetadataRequest, {18: (0, 4), 62: (0, 4)}, node="c:9093")
+    with pytest.raises(UnsupportedVersion, match="does not support Metadata"):
+        choose_version(MetadataRequest, {18: (0, 4)}, node="c:9093")

@@ -301,6 +301,23 @@ def test_bootstrap_addresses() -> None:
             "::1:9092",
             "bootstrap.servers: '::1:9092' is not valid; use brackets around an IPv6 address, as in [::1]:9092",
         ),
+        (
+            "a:1;b:2",
+            "bootstrap.servers: 'a:1;b:2' is not valid: separate brokers by commas, as in a:9092,b:9092",
+        ),
+        (
+            "a:1 b:2",
+            "bootstrap.servers: 'a:1 b:2' is not valid: separate brokers by commas, as in a:9092,b:9092",
+        ),
+        (
+            '"a:1"',
+            "bootstrap.servers: '\"a:1\"' is not valid: quotes are part of a property's value; write it without them",
+        ),
+        (
+            "a:1 # prod",
+            "bootstrap.servers: 'a:1 # prod' is not valid: a comment needs a line of its own, because it is part of a "
+            "property's value",
+        ),
     ],
 )
 def test_a_malformed_bootstrap_address_is_refused(text: str, sentence: str) -> None:

@@ -140,7 +140,9 @@ def _apache_offsets(
     items = []
     for place, cells in lines:
         if width not in (3, 4):
-            raise place.error(f"{len(cells)} fields; expected topic,partition,offset or group,topic,partition,offset")
+            hint = "; separate them by commas, not by semicolons" if width == 1 and ";" in cells[0] else ""
+            expected = "topic,partition,offset or group,topic,partition,offset"
+            raise place.error(f"{len(cells)} fields; expected {expected}{hint}")
         if len(cells) != width:
             raise place.error(f"{len(cells)} fields; the first line has {width}")
         item: dict[str, Any] = dict(zip(("topic", "partition", "offset"), (c.strip() for c in cells[-3:]), strict=True))

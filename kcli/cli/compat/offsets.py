@@ -113,7 +113,7 @@ def _target(session: Session) -> offset_plan.Target:
 def _read_file(session: Session, path: str) -> offset_plan.FromOffsets:
 
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise Failed(f"java.io.IOException: Unable to read file {path}", exit_status.USAGE) from error

@@ -95,6 +95,8 @@ def candidates(asked: Question, table: Table, environ: Mapping[str, str]) -> Ans
         from kcli.cli.completion.cluster_names import cluster_names
 
         names |= dict.fromkeys(cluster_names(asked, environ), "")
+    if asked.is_before_options and not asked.prefix:
+        names = {name: description for name, description in names.items() if not name.startswith("-")}
     for given in asked.arguments if not asked.prefix else ():
         names.pop(given, None)
     is_open = any(name.endswith(("=", "<", ":", "/")) for name in names)

@@ -18,6 +18,7 @@ class Question(NamedTuple):
     the part of the current word that candidates begin with, and `prefix` the part before it. `command` is the entry of
     the table, `path` the words of the command. `options` has the values of the options that are given before the
     cursor, by their longest name, and `arguments` the arguments. `choices` are the values of a kind that lists them.
+    `is_before_options`: a word that begins with `-` would be an option here.
     """
 
     kind: str
@@ -28,6 +29,7 @@ class Question(NamedTuple):
     options: Mapping[str, Sequence[str]] = {}
     arguments: Sequence[str] = ()
     choices: Sequence[str] = ()
+    is_before_options: bool = False
 
 
 def question(words: Sequence[str], table: Table) -> Question:
@@ -104,7 +106,8 @@ class _Line:
         position, known = len(self.arguments), self.command["arguments"]
         if position >= len(known) and not (known and known[-1].get("many")):
             return self._asked("" if self._only_arguments or current else OPTION, current)
-        return self._value(known[min(position, len(known) - 1)], current, "")
+        asked = self._value(known[min(position, len(known) - 1)], current, "")
+        return asked._replace(is_before_options=not self._only_arguments)
 
     def _options_of(self, word: str) -> Iterator[tuple[Mapping[str, Any], str | None]]:
         """Yield the options of a word, `--name=value` or short ones joined, each with the value in the same word."""

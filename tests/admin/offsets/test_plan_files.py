@@ -145,6 +145,11 @@ def document(*items: object, **head: object) -> str:
     [
         (" \n", "f is empty"),
         ("orders,0\n", "f, line 1: 2 fields; expected topic,partition,offset or group,topic,partition,offset"),
+        (
+            "g;orders;0;5\n",
+            "f, line 1: 1 fields; expected topic,partition,offset or group,topic,partition,offset; separate them by "
+            "commas, not by semicolons",
+        ),
         ("orders,0,5\nbilling,orders,1,5\n", "f, line 2: 4 fields; the first line has 3"),
         ("orders,0,5\n\norders,x,5\n", "f, line 3: partition: 'x' is not valid"),
         ("orders,0,-5\n", "f, line 1: offset: '-5' is not valid"),

@@ -106,6 +106,14 @@ def test_the_arguments_are_not_offered_again(monkeypatch: pytest.MonkeyPatch) ->
     assert kind_and_words("kcli consume orders:")[1] == []
 
 
+def test_a_name_that_would_be_an_option_is_offered_only_where_it_is_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_names, "cluster_names", lambda *_: ["--execute", "-v", "orders"])
+    assert kind_and_words("kcli topic describe ")[1] == ["orders"]
+    assert kind_and_words("kcli topic describe -- ")[1] == ["--execute", "-v", "orders"]
+    assert kind_and_words("kcli topic describe -- -")[1] == ["--execute", "-v"]
+    assert kind_and_words("kcli group list --topic ")[1] == ["--execute", "-v", "orders"]
+
+
 @pytest.mark.parametrize(
     ("line", "kind", "arguments"),
     [
@@ -165,7 +173,6 @@ def test_names_are_inserted_as_text_in_bash(monkeypatch: pytest.MonkeyPatch) -> 
             r"\$\(reboot\)",
             r"a\ b",
             r"x\;y",
-            "-rf",
             r"\`id\`",
             r"it\'s",
             r"say\ \"hi\"",
@@ -175,7 +182,7 @@ def test_names_are_inserted_as_text_in_bash(monkeypatch: pytest.MonkeyPatch) -> 
         )
     ]
     assert kind_and_words("kcli group describe 'a")[1] == ["a b", "a:b"]
-    assert kind_and_words('kcli group describe "')[1] == ["a b", "x;y", "-rf", "it's", "glob*", "a:b"]
+    assert kind_and_words('kcli group describe "')[1] == ["a b", "x;y", "it's", "glob*", "a:b"]
     assert kind_and_words("kcli group describe a:")[1] == []
 
 
