@@ -146,7 +146,6 @@ class ClientConfig(LoginSettings):
     NO_EFFECT: ClassVar[Mapping[str, str]] = {
         "enable.metrics.push": "no metrics are pushed to brokers",
         "interceptor.classes": "interceptors are Java classes",
-        "metadata.max.idle.ms": "topics stay in the metadata until the client is closed",
         "metric.reporters": "reporters are Java classes; see `metrics`",
         "metrics.": "the samples of a metric are two windows of 30 s",
         "sasl.kerberos.kinit.cmd": "Kerberos libraries use the credential cache or the keytab",
@@ -414,6 +413,9 @@ class ProducerConfig(ClientConfig):
     enable_idempotence: Boolean = setting(True, "Let brokers drop duplicates that retries cause.")
     max_in_flight_requests_per_connection: Int = setting(5, "Most unanswered requests on one connection.", at_least=1)
     buffer_memory: Long = setting(33_554_432, "Most bytes of records that wait to be sent.", at_least=0)
+    metadata_max_idle_ms: Long = setting(
+        300_000, "Refresh no longer the metadata of a topic that was not used for this time.", at_least=5_000
+    )
     max_block_ms: Long = setting(60_000, "Longest time send waits for buffer memory and metadata.", at_least=0)
     partitioner_ignore_keys: Boolean = setting(False, "Choose partitions without regard to keys.")
     transactional_id: String | None = setting(

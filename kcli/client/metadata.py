@@ -7,7 +7,8 @@ which grows while requests fail or return the same metadata.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kcli.client.backoff import Backoff
@@ -207,6 +208,15 @@ class Metadata:
         """Remove topics from the requests."""
         for name in names:
             self._requested_topics.pop(name, None)
+
+    @contextmanager
+    def for_one_lookup(self, names: Iterable[str]) -> Iterator[None]:
+        """Remove those of these topics that the block adds: a look-up needs them once."""
+        new_names = [name for name in names if name not in self._requested_topics]
+        try:
+            yield
+        finally:
+            self.drop_topics(new_names)
 
     def request_update(self, *, at_once: bool = False, all_topics: bool = False) -> int:
         """Make a request due. `at_once` skips the backoff, unless the last request failed.

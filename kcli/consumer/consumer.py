@@ -205,6 +205,7 @@ class Consumer:
         if self._group is not None:
             self._loop.tasks.append(self._group)
         self._failures: dict[TopicPartition, PartitionFailure] = {}
+        self._topics: dict[str, None] = {}
 
     def metrics(self) -> MetricGroups:
         """Return the metrics of this consumer: Kafka's group, with its tags -> Kafka's name -> value, now.
@@ -264,7 +265,7 @@ class Consumer:
             self.unsubscribe()
             return
         self.subscription.assign(requested)
-        self._client.metadata.add_topics(dict.fromkeys(tp.topic for tp in requested))
+        self._request_topics(tp.topic for tp in requested)
 
     @_one_thread
     def subscribe(
@@ -296,7 +297,7 @@ class Consumer:
         else:
             self.subscription.subscribe_pattern(pattern)
         group.subscribed(on_assigned, on_revoked, on_lost)
-        self._client.metadata.add_topics(requested)
+        self._request_topics(requested)
 
     @_one_thread
     def unsubscribe(self) -> None:
@@ -306,6 +307,18 @@ class Consumer:
                 self._group.leave("the consumer has unsubscribed from everything", self._deadline_ms(None))
         finally:
             self.subscription.unsubscribe()
+            self._request_topics(())
+
+    def _request_topics(self, topics: Iterable[str]) -> None:
+        """Request the metadata of these topics, and no longer of the previous ones.
+
+        The topics of partitions that a member still owns are requested until its next assignment.
+        """
+        requested = dict.fromkeys(topics)
+        owned = {tp.topic for tp in self.subscription.partitions()}
+        self._client.metadata.drop_topics(self._topics.keys() - requested.keys() - owned)
+        self._client.metadata.add_topics(requested)
+        self._topics = requested
 
     def _group_for(self, action: str) -> GroupClient:
         if self._group is None:
@@ -600,7 +613,8 @@ class Consumer:
         from kcli.client.offset_lookup import list_offsets
 
         isolation = int(self._config.reads_committed)
-        results = list_offsets(self._client, times, self._deadline_ms(timeout_ms), isolation)
+        with self._client.metadata.for_one_lookup({tp.topic for tp in times}):
+            results = list_offsets(self._client, times, self._deadline_ms(timeout_ms), isolation)
         for error in results.errors.values():
             raise error
         return results.values

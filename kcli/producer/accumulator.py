@@ -47,6 +47,11 @@ class Accumulator:
         """No batch waits and none is in flight."""
         return not self._queues and not self._in_flight
 
+    @property
+    def topics(self) -> set[str]:
+        """The topics that have batches."""
+        return {tp.topic for tp in (*self._queues, *self._in_flight)}
+
     def append(
         self,
         tp: TopicPartition,

@@ -113,7 +113,8 @@ class Producer:
         self._sender = Sender(config, client, self._accumulator)
         self._transactions = self._sender.transactions
         self._sticky = StickyPartitioner(choose or (lambda n: int(uniform(0, n)) % n))
-        self._topics: set[str] = set()
+        self._topics: dict[str, float] = {}  # and the time of their last use
+        self._expired_in: object = None  # the metadata after which idle topics were dropped
         self._poll_interval_ms = min(config.linger_ms, _LONGEST_POLL_INTERVAL_MS)
         self._last_poll_ms = 0.0
 
@@ -391,6 +392,20 @@ class Producer:
         self._client.poll(timeout_ms=min(timeout_ms, self._sender.wait_ms(at_once=at_once)))
         self._sender.run(at_once=at_once)
         self._last_poll_ms = self._clock.now_ms()
+        self._drop_idle_topics(self._last_poll_ms)
+
+    def _drop_idle_topics(self, now_ms: float) -> None:
+        """Request metadata no longer of topics that were not used for metadata.max.idle.ms, once per new metadata."""
+        cluster = self._client.metadata.cluster
+        if self._expired_in is cluster:
+            return
+        self._expired_in = cluster
+        latest_ms = now_ms - self._config.metadata_max_idle_ms
+        idle = {topic for topic, used_ms in self._topics.items() if used_ms <= latest_ms}
+        if idle:
+            idle -= self._accumulator.topics
+            self._client.metadata.drop_topics(idle)
+            self._topics = {topic: used_ms for topic, used_ms in self._topics.items() if topic not in idle}
 
     def partitions(self, topic: str) -> TopicInfo:
         """Return the topic from metadata; at its first use, or if it is unknown, wait for it at most max.block.ms.
@@ -398,17 +413,17 @@ class Producer:
         Raise BrokerError (UNKNOWN_TOPIC_OR_PARTITION among others) for a topic that cannot be written to.
         """
         info = self._client.metadata.cluster.topics.get(topic)
+        if not isinstance(topic, str):
+            raise TypeError(f"the topic of a record is a str, not {type(topic).__name__}")
+        if topic not in self._topics:  # another user of the client may have requested it only once
+            self._client.metadata.add_topics([topic])
+        self._topics[topic] = self._clock.now_ms()
         if info is None or info.error:
-            if not isinstance(topic, str):
-                raise TypeError(f"the topic of a record is a str, not {type(topic).__name__}")
             deadline_ms = self._clock.now_ms() + self._config.max_block_ms
             info = self._client.topics_metadata([topic], deadline_ms).topics.get(topic)
             if info is None or info.error:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
                 raise BrokerError(code, request="Metadata", topic=topic)
-        if topic not in self._topics:  # another user of the client may have requested it only once
-            self._client.metadata.add_topics([topic])
-            self._topics.add(topic)
         return info
 
     def _without_too_large(
