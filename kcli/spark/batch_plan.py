@@ -56,7 +56,11 @@ def plan_batch(options: SourceOptions, lookup: Lookup) -> Plan:
                 )
             ends_requested[tp] = starts_requested[tp]  # the group has already committed an offset after the end
     starts, ends, reports = fit_ranges(
-        {tp: (starts_requested[tp], ends_requested[tp]) for tp in logs}, logs, lookup, options.fail_on_data_loss
+        {tp: (starts_requested[tp], ends_requested[tp]) for tp in logs},
+        logs,
+        lookup,
+        options.fail_on_data_loss,
+        starts_again=False,
     )
     ranges = [TaskRange(*tp, starts[tp], ends[tp]) for tp in starts]
     ranges = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
@@ -68,17 +72,19 @@ def fit_ranges(
     logs: Mapping[TopicPartition, LogEnds],
     lookup: Lookup,
     fail: bool,
+    *,
+    starts_again: bool,
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], list[str]]:
     """Return starts, ends and reports: the requested ranges cut to the existing logs.
 
-    DataLoss if `fail` and records are lost.
+    A stream `starts_again` where its position is after the log end. DataLoss if `fail` and records are lost.
     """
     log_ends = known_ends({tp: max(both) for tp, both in requested.items()}, logs, lookup)
     starts, ends, reports = {}, {}, []
     for tp in sorted(requested):
         start, end = requested[tp]
         log_start, readable = logs[tp]
-        first = decide_start(tp, start, log_start, log_ends[tp], fail=fail, until=end)
+        first = decide_start(tp, start, log_start, log_ends[tp], fail=fail, until=end, starts_again=starts_again)
         if start > log_ends[tp]:
             last = Decision(min(end, readable))
         else:

@@ -3,7 +3,8 @@
 | found                                                | failOnDataLoss=true | false                                  |
 |------------------------------------------------------|---------------------|----------------------------------------|
 | planned start < log start                            | error in planning   | start at the log start                 |
-| planned start > log end (recreated, truncated)       | error in planning   | start again at the log start           |
+| planned start > log end (recreated, truncated)       | error in planning   | batch: no rows of this partition;      |
+|                                                      |                     | stream: start again at the log start   |
 | planned end > log end                                | error in planning   | end at the log end                     |
 | topic or partition missing                           | error in planning   | skip it                                |
 | out of range in a task, or deleted records skipped   | error in the task   | continue at the log start, in range    |
@@ -11,7 +12,8 @@
 | fetch position at the end of the range               | the task is complete, whatever the last offsets were         ||
 | no data for kafkaConsumer.pollTimeoutMs              | error in the task   | error in the task                      |
 
-Within a task a decision never goes back before the wanted offset: records would be read twice (SPARK-25214).
+A batch never leaves the range that was asked for. Within a task a decision never goes back before the wanted offset:
+records would be read twice (SPARK-25214).
 """
 
 from __future__ import annotations
@@ -43,22 +45,33 @@ class Decision(NamedTuple):
 
 
 def decide_start(
-    tp: TopicPartition, requested: int, log_start: int, log_end: int, *, fail: bool, until: int | None = None
+    tp: TopicPartition,
+    requested: int,
+    log_start: int,
+    log_end: int,
+    *,
+    fail: bool,
+    until: int | None = None,
+    starts_again: bool = True,
 ) -> Decision:
     """Decide the start of a range planned from `requested` to `until` (None: not known yet).
 
-    An empty range loses nothing, wherever it is before the log end.
+    An empty range loses nothing. After the log end, a stream `starts_again` at the log start, also if it has nothing
+    to read now; a batch has nothing to read.
     """
     if requested < log_start and (until is None or requested < until):
         lost = (log_start if until is None else max(requested, min(log_start, until))) - requested
         text = f"{tp}: offset {requested} no longer exists, the log starts at {log_start}; {_lost_offsets(lost)}"
         return _decide(tp, requested, log_start, lost, text, log_start, fail)
-    if requested > log_end:
+    if requested > log_end and (starts_again or until is None or requested < until):
         text = (
             f"{tp}: offset {requested} is after the log end {log_end}; was the topic recreated, or its log truncated?"
         )
-        again = "" if fail else f" Reading again from {log_start}"
-        return _decide(tp, requested, log_end, None, text + again, log_start, fail)
+        if fail:
+            return _decide(tp, requested, log_end, None, text, None, fail)
+        if starts_again:
+            return Decision(log_start, f"{text} Reading again from {log_start}")
+        return Decision(requested, f"{text} There is nothing to read")
     return Decision(requested)
 
 

@@ -131,7 +131,7 @@ class StreamPlanner:
             begin, report = self._batch_start(tp, start, end[tp], logs[tp].start, is_repeated_first)
             requested[tp] = (begin, max(begin, end[tp]))
             reports += [report] if report is not None else []
-        starts, ends, loss_reports = fit_ranges(requested, logs, self._lookup, fail)
+        starts, ends, loss_reports = fit_ranges(requested, logs, self._lookup, fail, starts_again=True)
         ranges = [TaskRange(*tp, starts[tp], ends[tp]) for tp in starts]
         ranges = split_ranges(ranges, self._options.min_partitions, self._options.max_records_per_partition)
         return Plan(ranges, reports + loss_reports, starts, ends)

@@ -153,7 +153,9 @@ def test_a_start_after_the_log_suggests_a_recreated_topic() -> None:
     given = {"startingOffsets": '{"orders":{"0":50}}', "endingOffsets": '{"orders":{"0":60}}'}
     with pytest.raises(DataLoss, match="was the topic recreated, or its log truncated"):
         plan(options(**given), FakeLookup((5, 20)))
-    assert read(options(**given, failOnDataLoss="false"), FakeLookup((5, 20))) == [(0, 5, 20)]
+    made = plan(options(**given, failOnDataLoss="false"), FakeLookup((5, 20)))
+    assert (made.starts, made.ends) == ({TopicPartition("orders", 0): 50}, {TopicPartition("orders", 0): 50})
+    assert made.reports[0].endswith("There is nothing to read")  # never records outside the range
 
 
 def test_an_end_after_the_log_is_loss() -> None:

@@ -237,6 +237,11 @@ REFUSED: dict[str, dict[str, str]] = {
         "endingOffsets": by_partition("MIXED", 3),
     },
     "start beyond the end": {"assign": '{"MIXED":[0]}', "startingOffsets": by_partition("MIXED", 5000)},
+    "start beyond the end, whatever is lost": {
+        "assign": '{"MIXED":[0]}',
+        "startingOffsets": by_partition("MIXED", 5000),
+        "failOnDataLoss": "false",
+    },
     "no record so young": {"subscribe": "MIXED", "startingTimestamp": str(BASE_MS + 900_000_000)},
     "no time": {"subscribe": "MIXED", "startingTimestamp": "yesterday"},
     "no strategy": {"subscribe": "MIXED", "startingOffsetsByTimestampStrategy": "first"},
@@ -268,3 +273,70 @@ def test_unknown_options_are_refused_by_kcli_only(spark: SparkSession, scene: Sc
     assert load(spark, "kafka", scene, options).limit(1).collect()
     with pytest.raises(PySparkException, match="startingOffsets"):
         load(spark, "kcli", scene, options)
+
+
+class Cut(NamedTuple):
+    """A topic with offsets 40 to 100: the first records were deleted."""
+
+    kafka: Kafka
+    topic: str
+
+
+@pytest.fixture(scope="module")
+def cut(real_kafka: Kafka) -> Cut:
+    from confluent_kafka import TopicPartition as Position
+    from confluent_kafka.admin import AdminClient
+
+    topic = real_kafka.new_topic()
+    producer = real_kafka.ordered_producer()
+    for number in range(100):
+        producer.produce(topic, value=b"%d" % number, partition=0)
+    assert producer.flush(30) == 0
+    admin = AdminClient({"bootstrap.servers": real_kafka.bootstrap_servers})
+    (deleted,) = admin.delete_records([Position(topic, 0, 40)]).values()
+    assert deleted.result(30).low_watermark == 40
+    return Cut(real_kafka, topic)
+
+
+# Start and end of a batch, and the first and last offset that both read with failOnDataLoss=false; None: no rows.
+LOSSES: dict[str, tuple[int, int, tuple[int, int] | None]] = {
+    "within the log": (50, 60, (50, 59)),
+    "start before the log": (10, 60, (40, 59)),
+    "range before the log": (10, 20, None),
+    "end after the log": (50, 150, (50, 99)),
+    "start at the log end": (100, 150, None),
+    "start after the log end": (120, 150, None),
+    "start far after the log end": (5000, 6000, None),
+    "around the log": (10, 150, (40, 99)),
+    "empty before the log": (10, 10, None),
+    "empty after the log": (120, 120, None),
+}
+
+
+# Cases that lose nothing.
+LOSSLESS = {"within the log", "empty before the log", "empty after the log"}
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+@pytest.mark.parametrize("case", LOSSES)
+def test_lost_offsets_are_an_error_or_left_out_as_by_the_connector(
+    spark: SparkSession, cut: Cut, case: str, fail: str
+) -> None:
+    """The rows of the table in `kcli.spark.loss` for batches."""
+    start, end, expected = LOSSES[case]
+    options = {
+        "assign": json.dumps({cut.topic: [0]}),
+        "startingOffsets": by_partition(cut.topic, start),
+        "endingOffsets": by_partition(cut.topic, end),
+        "failOnDataLoss": fail,
+        "kafkaConsumer.pollTimeoutMs": "10000",
+        "kafka.bootstrap.servers": cut.kafka.bootstrap_servers,
+    }
+    for name in ("kafka", "kcli"):
+        frame = spark.read.format(name).options(**options).load()
+        if fail == "true" and case not in LOSSLESS:
+            with pytest.raises((PySparkException, Py4JJavaError)):
+                frame.collect()
+            continue
+        offsets = [row.offset for row in frame.collect()]
+        assert offsets == ([] if expected is None else [*range(expected[0], expected[1] + 1)]), name
