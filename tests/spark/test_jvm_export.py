@@ -6,8 +6,10 @@ import csv
 import functools
 import json
 import random
+import threading
 from base64 import b64encode
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ from kcli.spark import session
 from kcli.spark.pipelines.source import PUSHDOWN
 from tests.cli.fake import Result, run_kcli
 from tests.real_kafka import Kafka
-from tests.spark.export_topics import RECORDS, expected, fill, fill_again, read_back
+from tests.spark.export_topics import RECORDS, START_MS, expected, fill, fill_again, read_back
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -335,3 +337,77 @@ def test_a_task_failure_is_reported_as_a_kcli_error(kcli: Kcli, our_kafka: Kafka
     assert done.status in (1, 2)
     assert done.err.startswith("kcli: ")
     assert done.err.count("\n") == 1
+
+
+TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
+
+
+@pytest.mark.parametrize("how", [("--mode", "append"), ("--once",)], ids=["batch", "stream"])
+def test_timestamps_of_parquet_have_statistics_and_every_year(
+    kcli: Kcli, our_kafka: Kafka, tmp_path: Path, spark: SparkSession, how: tuple[str, str]
+) -> None:
+    """Spark's own default is INT96, which pyarrow wraps: 2286 becomes 1702."""
+    from pyarrow import parquet
+
+    def check() -> None:
+        for path in tmp_path.glob("*.parquet"):
+            file = parquet.ParquetFile(path)
+            (number,) = [it for it in range(len(file.schema)) if file.schema.column(it).name == "timestamp"]
+            assert file.schema.column(number).physical_type == "INT64"
+            groups = [file.metadata.row_group(it).column(number) for it in range(file.num_row_groups)]
+            assert all(it.statistics.has_min_max for it in groups)  # none in the file of an empty task
+        assert {row["timestamp"].year for row in read_back(tmp_path)} == {2023, 2286}
+        assert spark.conf.get(TIMESTAMPS, None) is None  # other writers of the session keep their own
+
+    topic = our_kafka.new_topic(retention_ms=-1, message_timestamp_after_max_ms=2**63 - 1)
+    producer = our_kafka.ordered_producer()
+    for ms in (START_MS, 9_999_999_999_999):
+        producer.produce(topic, value=b"{}", timestamp=ms)
+        assert producer.flush(30) == 0
+        done = kcli(*export(our_kafka, topic, tmp_path), *how)
+        assert done.status == 0, done.err
+    check()
+    if how != ("--once",):  # a stream has not compacted its list yet
+        compacted = kcli("spark", "compact", str(tmp_path))
+        assert compacted.status == 0, compacted.err
+        assert len(list(tmp_path.glob("*.parquet"))) == 1
+        check()
+
+
+def export(kafka: Kafka, topic: str, folder: Path) -> list[str]:
+    return ["spark", "export", topic, "--to", str(folder), "-b", kafka.bootstrap_servers]
+
+
+def test_a_stream_from_latest_loses_no_dead_letter_while_records_arrive(
+    kcli: Kcli, our_kafka: Kafka, tmp_path: Path
+) -> None:
+    """Each of the two streams would find another end of the log: every second record here does not decode."""
+    topic, out, dead = our_kafka.new_topic(partitions=1), tmp_path / "out", tmp_path / "dead"
+    words = [*export(our_kafka, topic, out), "--once", "--from", "latest", "--value", "json:id BIGINT"]
+    words += ["--dead-letter", str(dead)]
+    stop = threading.Event()
+
+    def produce() -> int:
+        producer = our_kafka.ordered_producer()
+        number = 0
+        while not stop.wait(0.005):
+            producer.produce(topic, value=b'{"id": 1}' if number % 2 else b"no json")
+            producer.poll(0)
+            number += 1
+        assert producer.flush(60) == 0
+        return number
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(produce)
+        try:
+            first = kcli(*words)
+        finally:
+            stop.set()
+        count = writing.result(60)
+    assert first.status == 0, first.err
+    last = kcli(*words)
+    assert last.status == 0, last.err
+    decoded, letters = ([row["offset"] for row in read_back(folder)] for folder in (out, dead))
+    assert ({it % 2 for it in decoded}, {it % 2 for it in letters}) == ({1}, {0})
+    both = sorted([*decoded, *letters])
+    assert both == list(range(both[0], count))

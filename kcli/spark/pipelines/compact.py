@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError, KcliError
 from kcli.spark.pipelines.compact_files import WORK, DataFile, Listing, Swap, commit, list_files, plan_groups
+from kcli.spark.pipelines.temporary_settings import parquet_timestamps
 from kcli.spark.stream_checkpoint import local_path
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def compact(spark: SparkSession, plan: Plan, on_progress: Callable[[int], None] 
     """
     run = f"kcli-{uuid.uuid4().hex[:12]}"
     swaps: list[Swap] = []
-    with ThreadPoolExecutor(_JOBS) as pool:
+    with parquet_timestamps(spark), ThreadPoolExecutor(_JOBS) as pool:
         for swap in pool.map(
             lambda it: _write(spark, plan.folder, it[1], f"{run}-{it[0]:05d}"), enumerate(plan.groups)
         ):

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kcli.spark.offset_json import offsets_dict
 from kcli.spark.pipelines import dedup
 from kcli.spark.pipelines.file_size import SAMPLE_ROWS, FilePlan, measure, plan_files
 from kcli.spark.pipelines.shape import (
@@ -24,6 +25,7 @@ from kcli.spark.pipelines.shape import (
     dead_letters,
 )
 from kcli.spark.pipelines.source import KafkaSource, load, with_pushdown
+from kcli.spark.pipelines.temporary_settings import parquet_timestamps, temporary_settings
 from kcli.spark.pipelines.value_fields import ERROR_COLUMN
 from kcli.spark.query_progress import offsets_behind
 from kcli.spark.stream_checkpoint import last_position, local_path
@@ -133,7 +135,7 @@ def export_batch(spark: SparkSession, source: KafkaSource, export: Export, recor
     shaped = _shaped_rows(load(spark, reading, columns=export.columns_to_read(source.where)), source, export)
     counted = Observation()
     frame = _observed_rows(shaped, export, counted)
-    with _sized_tasks(spark, plan):
+    with _sized_tasks(spark, plan), parquet_timestamps(spark):
         if plan is not None and plan.files is None:
             frame = frame.hint("rebalance", *export.shape.partition_by)
         writer = frame.write.format(export.shape.format).mode(export.mode).options(**_write_options(export, shaped))
@@ -145,7 +147,8 @@ def export_batch(spark: SparkSession, source: KafkaSource, export: Export, recor
     counts = counted.get
     result = ExportResult(int(counts["records"]), 1, None, int(counts["not_utf8"]), int(counts["errors"]))
     if export.dead_letter is not None and result.errors:
-        dead_letters(shaped, export.shape).write.mode("append").parquet(export.dead_letter)
+        with parquet_timestamps(spark):
+            dead_letters(shaped, export.shape).write.mode("append").parquet(export.dead_letter)
     return result
 
 
@@ -180,14 +183,8 @@ def _sized_tasks(spark: SparkSession, plan: FilePlan | None) -> Iterator[None]:
         f"{_ADAPTIVE}advisoryPartitionSizeInBytes": f"{plan.shuffled_bytes}b",
         f"{_ADAPTIVE}coalescePartitions.parallelismFirst": "false",
     }
-    before = {name: spark.conf.get(name) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    try:
+    with temporary_settings(spark, wanted):
         yield
-    finally:
-        for name, old in before.items():
-            spark.conf.set(name, str(old))
 
 
 def export_stream(
@@ -217,13 +214,20 @@ def export_stream(
                 checkpoint=export.checkpoint_location,
             )
             committing.enter_context(committer)
-        query = _start(spark, source, export, every_s)
         if export.dead_letter is None:
-            return await_export(query, poll_s=poll_s, on_progress=on_progress)
-        dead = _start_dead_letters(spark, source, export, export.dead_letter, every_s)
+            return await_export(_start(spark, source, export, every_s), poll_s=poll_s, on_progress=on_progress)
+        dead = _start_dead_letters(spark, source.starting_at(_resumed(export)), export, export.dead_letter, every_s)
+        query = _start(spark, source.starting_at(_await_start(dead, poll_s)), export, every_s)
         result = await_export(query, poll_s=poll_s, on_progress=on_progress, beside=dead)
         dead.awaitTermination()
+        if every_s is None:  # the other stream began later, and may have read more records
+            _start_dead_letters(spark, source, export, export.dead_letter, every_s).awaitTermination()
         return result
+
+
+def _resumed(export: Export) -> Offsets | None:
+    offsets = resumed_offsets(export)
+    return None if offsets is None else offsets_dict(offsets)
 
 
 _QUERY = "kcli export"
@@ -243,13 +247,29 @@ def _start(spark: SparkSession, source: KafkaSource, export: Export, every_s: fl
         writer = writer.option("maxRecordsPerFile", str(plan.rows_per_file))
     if by:
         writer = writer.partitionBy(*by)
-    return _append(writer, export.checkpoint_location, every_s).start(export.to)
+    with parquet_timestamps(spark):
+        return _append(writer, export.checkpoint_location, every_s).start(export.to)
+
+
+def _await_start(query: StreamingQuery, poll_s: float) -> Offsets | None:
+    """Return the offsets at which a query begins: the end of its first batch, which is empty (see
+    `kcli.spark.stream_plan`). None for a query that continues at its checkpoint. The failure of a query is raised.
+    """
+    ended = False
+    while not ended:
+        ended = query.awaitTermination(poll_s)
+        for progress in query.recentProgress:
+            return _ends(progress) if progress.batchId == 0 else None
+    return None
 
 
 def _start_dead_letters(
     spark: SparkSession, source: KafkaSource, export: Export, folder: str, every_s: float | None
 ) -> StreamingQuery:
-    """Start a stream of its own, which reads the topics again: so both folders have each record exactly once."""
+    """Start a stream of its own, which reads the topics again: so both folders have each record exactly once.
+
+    Both streams must begin at the same offsets: a start such as latest is another one a moment later.
+    """
     shaped = _shaped_rows(_read_stream(spark, source, export), source, export)
     writer = dead_letters(shaped, export.shape).writeStream.format("parquet").queryName(f"{_QUERY}: dead letters")
     return _append(writer, f"{folder.rstrip('/')}/_checkpoint", every_s).start(folder)

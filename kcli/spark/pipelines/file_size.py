@@ -83,8 +83,7 @@ def _written(table: Any, form: str, compression: str | None) -> int:
         from pyarrow import parquet
 
         known = codec if codec in ("snappy", "gzip", "lz4", "zstd", "brotli") else "none"
-        # Spark writes INT96, which has no statistics and is always as large as here.
-        parquet.write_table(table, sink, compression=known, use_deprecated_int96_timestamps=True)
+        parquet.write_table(table, sink, compression=known)
     return int(sink.getvalue().size)
 
 

@@ -44,6 +44,15 @@ class KafkaSource(NamedTuple):
         """Omit the properties, which may be secret."""
         return f"<KafkaSource {self.kafka.get('bootstrap.servers')} {', '.join(self.topics)}>"
 
+    def starting_at(self, offsets: Mapping[str, Mapping[str, int]] | None) -> KafkaSource:
+        """Return the source with this start instead of its own; None: itself."""
+        if offsets is None:
+            return self
+        import json
+
+        more = {name: value for name, value in self.more.items() if not name.lower().startswith("starting")}
+        return self._replace(start={"startingOffsets": json.dumps(offsets)}, more=more)
+
     def options(
         self, view: str = "records", columns: Iterable[str] | None = None, *, stream: bool = False
     ) -> dict[str, str]:
