@@ -138,11 +138,21 @@ def _check_names(options: Mapping[str, str]) -> None:
         low = name.lower()
         if low.startswith(REGISTRY):
             low = f"{KAFKA}{low}"
+        if low == "provider":
+            raise ConfigError(_NO_TABLE)
         if low not in CANONICAL and low != "paths" and not low.startswith(KAFKA):
             raise ConfigError(unknown_option(name))
         if low in seen:
             raise ConfigError(f"option {name} is given twice, also as {seen[low]}")
         seen[low] = name
+
+
+# Spark adds `provider` to the options of CREATE TABLE, and passes none of them to a source in Python when the table is
+# read (seen with 4.3.0).
+_NO_TABLE = (
+    "a table cannot be made of the source: Spark does not pass a table's options to it; "
+    "use CREATE TEMPORARY VIEW ... USING kcli OPTIONS (...)"
+)
 
 
 _PLAIN_FIELDS = {

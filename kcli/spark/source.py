@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from kcli.errors import ConfigError
+from kcli.errors import ConfigError, KcliError
 from kcli.spark.batch_plan import plan_batch
 from kcli.spark.broker_lookup import Lookup
 from kcli.spark.client_options import ignored_properties
@@ -39,9 +39,12 @@ class KcliDataSource(DataSource):  # type: ignore[misc,unused-ignore]
 
     def streamReader(self, schema: Any) -> Any:
         """Return the reader for `spark.readStream`."""
-        from kcli.spark.stream import StreamReader
+        from kcli.spark.stream import RefusedStream, StreamReader
 
-        return StreamReader(with_schema(plan_decodings(parse_options(self.options, stream=True)), schema))
+        try:
+            return StreamReader(with_schema(plan_decodings(parse_options(self.options, stream=True)), schema))
+        except KcliError as error:
+            return RefusedStream(error)
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
         """Return the writer for `df.write`."""

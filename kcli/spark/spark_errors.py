@@ -13,6 +13,8 @@ from kcli import errors
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, DisconnectedError, KcliError, Refused
 from kcli.spark.loss import DataLoss
+from kcli.spark.record_schema import ALL
+from kcli.text import closest_name
 
 
 class SparkFailed(KcliError):
@@ -28,6 +30,10 @@ _ERROR_CLASSES: dict[str, type[KcliError]] = {
 _KCLI_ERROR = re.compile(r"^kcli\.(?:\w+\.)*([A-Z]\w*): (.+)$", re.M)
 _RAISED = re.compile(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Expired|Found|Refused|Loss|Version|Records)): (.+)$", re.M)
 _CONDITION = re.compile(r"\[([A-Z_]+)(?:\.[A-Z_]+)?\] *")
+_UNRESOLVED = re.compile(
+    r"A column, variable, or function parameter with name `(?P<name>[^`]+)` cannot be resolved\. "
+    r"Did you mean one of the following\? \[(?P<known>[^\]]+)\]"
+)
 _SQL_STATE = re.compile(r" *SQLSTATE: \w+")
 # Py4J's text of an exception in the JVM: a first line without information, then Java's trace.
 _IN_THE_JVM = re.compile(r"\AAn error occurred while calling .+\n: [\w.$]+: *(.*)")
@@ -93,9 +99,21 @@ def translate_error(error: BaseException) -> KcliError:
     for sign, cure in _HINTS.items():
         if sign in text:
             return SparkFailed(f"{line}; {cure}")
+    if name := _UNRESOLVED.match(line):
+        return ConfigError(_unknown_column(name["name"], re.findall(r"`([^`]+)`", name["known"])))
     condition = _CONDITION.search(text)
     kind, cure = _USER_ERRORS.get(condition[1] if condition else "", (SparkFailed, ""))
     return kind(f"{line}; {cure}" if cure else line)
+
+
+def _unknown_column(name: str, known: list[str]) -> str:
+    """Return the error text for an unknown column. Spark suggests only columns that are read, without those that
+    were pruned because nothing uses them.
+    """
+    if set(known) <= {column for column, _ in ALL}:
+        known = [column for column, _ in ALL]
+    close = closest_name(name, known)
+    return f"there is no column {name}; " + (f"did you mean {close}?" if close else f"use {', '.join(known)}")
 
 
 _LAUNCHER_FAILED = re.compile(r"^(.+)\nError: Could not create the Java Virtual Machine", re.M)

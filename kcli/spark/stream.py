@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from kcli.errors import KcliError
 from kcli.spark.broker_lookup import Lookup
 from kcli.spark.client_options import ignored_properties
 from kcli.spark.group_commits import refuse_if_in_use
@@ -100,3 +101,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """Close the connection at the end of the query."""
         if self._lookup is not None:
             self._lookup.close()
+
+
+class RefusedStream(DataSourceStreamReader):  # type: ignore[misc,unused-ignore]
+    """Reader that raises this error when the query starts.
+
+    PySpark hides an error of `DataSource.streamReader`: it stops the reader that it does not have (seen with 4.0 to
+    4.3: "local variable 'reader' referenced before assignment").
+    """
+
+    def __init__(self, error: KcliError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Raise the error."""
+        raise self._error
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Raise the error: a query with a checkpoint does not ask for its start."""
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Raise the error: a repeated batch has its end already."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Raise the error."""
+        raise self._error

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import TopicPartition as ForeignPartition
 from confluent_kafka.admin import AdminClient
+from pyspark.errors import PySparkException
 
 from kcli.client.config import ProducerConfig
 from kcli.producer.producer import Producer
@@ -175,3 +176,34 @@ def test_an_option_error_is_one_sentence(spark: SparkSession, our_kafka: Kafka) 
 def test_a_missing_topic_is_an_error(spark: SparkSession, our_kafka: Kafka) -> None:
     with pytest.raises(Exception, match="topic never-was does not exist"):
         load(spark, our_kafka, "never-was", fetchOffset_numRetries=1).count()
+
+
+def test_a_view_of_sql_is_read_and_a_table_is_refused(spark: SparkSession, our_kafka: Kafka) -> None:
+    """Spark passes the options of a view to each read of it, and those of a table to none."""
+    topic = new_topic(our_kafka)
+    write(our_kafka, topic, [NewRecord(b"k", b"v", T)])
+    name = topic.replace("-", "_")
+    using = f"USING kcli OPTIONS (`kafka.bootstrap.servers` '{our_kafka.bootstrap_servers}', subscribe '{topic}')"
+    with pytest.raises(PySparkException, match="use CREATE TEMPORARY VIEW"):
+        spark.sql(f"CREATE TABLE {name} {using}")
+    spark.sql(f"CREATE TEMPORARY VIEW {name} {using}")
+    try:
+        rows = spark.sql(f"SELECT key, value, offset FROM {name} WHERE offset >= 0").collect()
+        assert [(bytes(row.key), bytes(row.value), row.offset) for row in rows] == [(b"k", b"v", 0)]
+    finally:
+        spark.catalog.dropTempView(name)
+
+
+def test_a_misspelled_column_is_compared_with_all_columns(
+    spark: SparkSession, our_kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark knows only the columns that are read, and none of them is like the wrong one."""
+    from kcli.spark import session
+    from tests.cli.fake import run_kcli
+
+    monkeypatch.setattr(session, "open_session", lambda **_: spark)
+    monkeypatch.setattr(session, "close_session", lambda _, **more: None)
+    topic = new_topic(our_kafka)
+    words = ("spark", "skew", topic, "-b", our_kafka.bootstrap_servers, "--where", "tmestamp > '2020-01-01'")
+    done = run_kcli(*words)
+    assert (done.status, done.err) == (2, "kcli: there is no column tmestamp; did you mean timestamp?\n")

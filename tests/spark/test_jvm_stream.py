@@ -240,3 +240,24 @@ def test_min_offsets_per_trigger_delays_a_batch(spark: SparkSession, our_kafka: 
     fill(our_kafka, topic, [1])
     query.run()
     assert query.rows() == each_once(topic, range(106))
+
+
+@pytest.mark.parametrize("trigger", [{"availableNow": True}, {"processingTime": "1 second"}], ids=["now", "follow"])
+def test_a_wrong_option_of_a_stream_is_the_error_of_its_query(
+    spark: SparkSession, our_kafka: Kafka, tmp_path: Path, trigger: dict[str, Any]
+) -> None:
+    """PySpark hides what `streamReader` raises behind an error of its own."""
+    options = {
+        **source_options(our_kafka, our_kafka.new_topic()),
+        "minOffsetsPerTrigger": "9",
+        "maxOffsetsPerTrigger": "1",
+    }
+
+    def run() -> None:
+        frame = spark.readStream.format("kcli").options(**options).load()
+        writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).trigger(**trigger)
+        writer.start().awaitTermination(120)
+
+    with pytest.raises(Exception, match="minOffsetsPerTrigger=9 is above maxOffsetsPerTrigger=1") as refusal:
+        run()
+    assert "local variable" not in str(refusal.value)

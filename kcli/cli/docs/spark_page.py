@@ -92,6 +92,46 @@ start. The command kcli spark load counts what a partition has received, and sto
 
 register is not needed where kcli is installed on the driver and the executors: Spark finds the module pyspark_kcli.
 commitGroup, and the redaction of all passwords in plans, need the call.""",
+    "KCLI OR THE CONNECTOR?": """\
+The format "kcli" takes the options of spark-sql-kafka-0-10 and gives the same rows. The differences:
+
+\b
+                          "kcli"                               "kafka" (spark-sql-kafka-0-10)
+install                   pip                                  jars of the same Spark and Scala
+unknown options           an error                             ignored
+a DataFrame, a view       its offsets are fixed at its first   latest is found again by each action
+                          action: load it again for more
+first batch of a stream   empty; Trigger.Once reads nothing    the first records
+                          at first, AvailableNow all
+foreachBatch              batch 0 has no rows                  batch 0 has rows
+outputMode("update")      refused by PySpark; use append, or   yes
+                          foreachBatch
+continuous, realTime      refused by PySpark                   yes
+batch write               needs .mode("append")                append is the default
+CREATE TABLE ... USING    refused: use a temporary view        yes
+a void value column       written as nulls (tombstones)        refused
+a timestamp column        is the time of the record            ignored
+further columns           an error                             ignored
+acks                      all                                  any
+kafka.partitioner.class   refused: null key or murmur2         any class
+start, relative           group:NAME, -1h                      no
+commits to a group        commitGroup                          no
+progress metrics          source_metrics(progress)             in the progress
+small ranges              share a task above 32                a task each
+maxRecordsPerPartition    batches and streams                  streams
+patterns                  without &&, \\p{}, ++, named groups  all of Java
+Kerberos tokens           no                                   yes
+
+With failOnDataLoss=false both leave out lost offsets. A batch never reads outside the range that it was asked for; a
+stream whose topic was recreated or truncated starts again at the log start.
+
+In SQL, a temporary view has the options of a read. CREATE TABLE is refused, because Spark does not pass the options of
+a table to a source in Python:
+
+\b
+CREATE TEMPORARY VIEW orders USING kcli
+  OPTIONS (`kafka.bootstrap.servers` 'localhost:9092', subscribe 'orders');
+SELECT * FROM orders;""",
     "MONITORING": """\
 Without a terminal, kcli spark export and load report a line a minute on standard error. --metrics keeps a file for the
 textfile collector of Prometheus's node exporter:
@@ -221,7 +261,7 @@ properties file there.""",
     "INTERRUPTIONS": """\
 --once and --follow continue at their checkpoint, DIR/_checkpoint; each record is written exactly once. With
 --dead-letter, a second query with a checkpoint of its own writes the dead letters, so both folders have each record
-once; it reads the topic again.
+once; it reads the topic again, from the same offsets.
 
 A batch export that fails or is interrupted leaves no folder. Dead letters of a batch are written after the other
 records.
