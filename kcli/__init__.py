@@ -30,6 +30,7 @@ _HOME = {
     "NotFound": "kcli.errors",
     "Refused": "kcli.errors",
     "OutcomeUnknown": "kcli.errors",
+    "SerializationError": "kcli.errors",
     "TimeoutExpired": "kcli.errors",
     "TransactionFailed": "kcli.errors",
     "WakeupError": "kcli.errors",

@@ -7,6 +7,7 @@ from kcli.errors import KcliError as KcliError
 from kcli.errors import NotFound as NotFound
 from kcli.errors import OutcomeUnknown as OutcomeUnknown
 from kcli.errors import Refused as Refused
+from kcli.errors import SerializationError as SerializationError
 from kcli.errors import TimeoutExpired as TimeoutExpired
 from kcli.errors import TransactionFailed as TransactionFailed
 from kcli.errors import WakeupError as WakeupError

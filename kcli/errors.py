@@ -202,6 +202,16 @@ class TopicAuthorizationError(BrokerError):
 # Records and offsets
 
 
+class SerializationError(KcliError):
+    """A serializer or deserializer of the caller has raised an exception, which is the `__cause__`.
+
+    Evidence: topic; for a deserializer also partition, offset, and field (key or value): to skip the record, `seek` to
+    the next offset.
+    """
+
+    _said = ("topic", "partition", "offset", "field")
+
+
 class CorruptRecords(KcliError):
     """A record batch fails its checks. Evidence: topic, partition, offset."""
 

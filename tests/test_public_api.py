@@ -30,6 +30,7 @@ PUBLIC = {
     "OutcomeUnknown",
     "Producer",
     "Refused",
+    "SerializationError",
     "TimeoutExpired",
     "TopicPartition",
     "TransactionFailed",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, TypeVar
 
 from kcli.client import librdkafka
@@ -26,7 +27,7 @@ from kcli.settings import (
     is_secret,
     setting,
 )
-from kcli.text import closest_name
+from kcli.text import closest_name, parse_duration
 
 C = TypeVar("C", bound="ClientConfig")
 
@@ -87,6 +88,7 @@ def _parse_names(_name: str, text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+_INTERCEPTORS = "interceptors are Java classes; in Python pass on_consume, on_commit, on_send or on_ack"
 _TOKENS = "brokers check the claims of tokens"
 
 
@@ -145,7 +147,7 @@ class ClientConfig(LoginSettings):
     #: Properties of Java's clients that have no effect here, with the reason. A name that ends with a dot is a prefix.
     NO_EFFECT: ClassVar[Mapping[str, str]] = {
         "enable.metrics.push": "no metrics are pushed to brokers",
-        "interceptor.classes": "interceptors are Java classes",
+        "interceptor.classes": _INTERCEPTORS,
         "metric.reporters": "reporters are Java classes; see `metrics`",
         "metrics.": "the samples of a metric are two windows of 30 s",
         "sasl.kerberos.kinit.cmd": "Kerberos libraries use the credential cache or the keytab",
@@ -259,6 +261,15 @@ def _completed(properties: Mapping[str, Value | None]) -> dict[str, Value | None
     return {**properties, **{name: text for name, text in values.items() if text != texts.get(name)}, **removed}
 
 
+def check_callables(**named: object) -> None:
+    """Raise ConfigError for an argument that is neither None nor callable, such as the name of a Java class."""
+    for name, given in named.items():
+        if given is not None and not callable(given):
+            raise ConfigError(
+                f"{name}: a {type(given).__name__} is not valid; use a function, because Java classes are not"
+            )
+
+
 def not_settings(given: object, expected: str, advice: str) -> TypeError:
     """Return the error for settings that were not passed as keywords; without their values, which may be secret."""
     return TypeError(f"{type(given).__name__} is not {expected}; use {advice}")
@@ -282,9 +293,12 @@ _BACKED_OFF = ("retry_backoff", "reconnect_backoff", "socket_connection_setup_ti
 def _parse_offset_reset(name: str, text: str) -> str:
     if text.lower() in ("latest", "earliest", "none"):
         return text.lower()
-    if text.startswith("by_duration:"):
-        raise ConfigError(f"{name}: {text!r} is not supported yet; use latest, earliest or none")
-    raise invalid_value(name, text, "latest, earliest or none")
+    policy, colon, duration = text.partition(":")
+    if colon and policy.lower() == "by_duration" and duration[:1] in ("P", "p"):
+        with suppress(ConfigError):
+            parse_duration(duration)
+            return f"by_duration:{duration.upper()}"
+    raise invalid_value(name, text, "latest, earliest, none, or by_duration: with a duration such as PT1H or P7D")
 
 
 class ConsumerConfig(ClientConfig):
@@ -302,10 +316,13 @@ class ConsumerConfig(ClientConfig):
     max_poll_interval_ms: Int = setting(
         300_000, "Longest time between polls; after it the member leaves the group.", at_least=1
     )
+    max_poll_records: Int | None = setting(
+        None, "Most records that one poll of Consumer returns; not set: those of one response.", at_least=1
+    )
     check_crcs: Boolean = setting(True, "Verify the checksum of every record batch.")
     auto_offset_reset: String = setting(
         "latest",
-        "Start without a committed offset: latest, earliest, or none (raise an error).",
+        "Start without a committed offset: latest, earliest, none (raise an error), or by_duration:PT1H (KIP-1106).",
         parse=_parse_offset_reset,
     )
     isolation_level: String = setting(
@@ -340,10 +357,9 @@ class ConsumerConfig(ClientConfig):
 
     NO_EFFECT: ClassVar[Mapping[str, str]] = {
         **ClientConfig.NO_EFFECT,
-        "key.deserializer": "keys are bytes",
-        "max.poll.records": "a poll returns the records of one response, which fetch.max.bytes limits",
+        "key.deserializer": "keys are bytes; in Python pass a callable",
         "share.": "a share consumer of kcli has no settings of its own",
-        "value.deserializer": "values are bytes",
+        "value.deserializer": "values are bytes; in Python pass a callable",
     }
 
     def adjusted(self) -> dict[str, Any]:
@@ -432,10 +448,10 @@ class ProducerConfig(ClientConfig):
         "compression.gzip.level": "the level is the library's default",
         "compression.lz4.level": "the level is the library's default",
         "compression.zstd.level": "the level is the library's default",
-        "key.serializer": "keys are bytes",
+        "key.serializer": "keys are bytes; in Python pass a callable",
         "partitioner.adaptive.partitioning.enable": "records without a key fill one partition after another",
         "partitioner.availability.timeout.ms": "partitions without a leader are left out",
-        "value.serializer": "values are bytes",
+        "value.serializer": "values are bytes; in Python pass a callable",
     }
 
     def adjusted(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from kcli.client.metrics import MetricGroups, merged
 from kcli.consumer.consumer_metrics import fetch_metrics, group_metrics
@@ -20,6 +20,7 @@ from kcli.errors import (
     KcliError,
     LogTruncated,
     OffsetOutOfRange,
+    SerializationError,
     TimeoutExpired,
     TopicAuthorizationError,
     TopicRecreated,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from kcli.consumer.group.offset_commits import Callback
     from kcli.consumer.retry_backoff import RetryState
     from kcli.protocol.records.columns import RecordColumns
-    from kcli.protocol.records.record import Headers
+    from kcli.protocol.records.record import Headers, Record
     from kcli.settings import Value
 
 _CLOSE_TIMEOUT_MS = 30_000.0
@@ -69,15 +70,23 @@ def _one_thread(
 
 
 class ConsumerRecord(NamedTuple):
-    """One record. `timestamp_ms` is milliseconds since the epoch, -1 for a record without a timestamp."""
+    """One record. `timestamp_ms` is milliseconds since the epoch, -1 for a record without a timestamp.
+
+    `key` and `value` are bytes, or the results of the deserializers of the consumer; None is null.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
+    key: Any
+    value: Any
     headers: Headers
+
+
+Deserializer = Callable[[bytes], object]
+Records = dict[TopicPartition, "RecordColumns"]
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class Consumer:
@@ -119,6 +128,23 @@ class Consumer:
     sends its heartbeats in a thread of its own. Errors are `kcli.errors.KcliError`; an unknown or invalid setting is a
     `ConfigError`.
 
+    Python callables take the place of Java's deserializers and interceptors:
+
+    - `key_deserializer` and `value_deserializer` get the bytes of a record that `records` returns; null stays None.
+      After an exception the iteration raises SerializationError, and the position stays at this record: the next
+      iteration returns it again, unless `seek(tp, offset + 1)` skips it.
+    - `on_consume` gets the result of each poll (partition -> columns) before it is returned. A dict that it returns
+      takes its place.
+    - `on_commit` gets the offsets of each commit that the group has stored, before the callback of the commit.
+
+    An exception of `on_consume` and `on_commit` is logged and otherwise ignored, as Java does.
+
+    >>> import json
+    >>> with Consumer("orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest",
+    ...               value_deserializer=json.loads) as consumer:
+    ...     sum(record.value for record in consumer.records(to_end=True))
+    6
+
     SIGTERM ends a Python program without `close`, and the group waits for session.timeout.ms before it gives the
     partitions to other members. To leave the group at once, let the handler call `wakeup`; the `with` block closes.
 
@@ -139,6 +165,10 @@ class Consumer:
     def __init__(
         self,
         *topics: str,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        on_consume: Callable[[Records], Records | None] | None = None,
+        on_commit: Callable[[Offsets], object] | None = None,
         **settings: Value | None,
     ) -> None:
         """Connect, and subscribe to the topics (with a group) or assign all their partitions (without).
@@ -146,7 +176,7 @@ class Consumer:
         Without topics, call `subscribe` or `assign` next. Raise ConfigError for an invalid setting, BrokerError for a
         topic that does not exist or must not be read, TimeoutExpired when no broker answers.
         """
-        from kcli.client.config import ClientConfig, ConsumerConfig, not_settings
+        from kcli.client.config import ClientConfig, ConsumerConfig, check_callables, not_settings
 
         for topic in topics:
             if isinstance(topic, Mapping | ClientConfig):
@@ -154,7 +184,17 @@ class Consumer:
                 raise not_settings(topic, "the name of a topic", advice)
             if not isinstance(topic, str):
                 raise not_settings(topic, "the name of a topic", "Consumer(*topics)")
+        check_callables(
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            on_consume=on_consume,
+            on_commit=on_commit,
+        )
         self._start(ConsumerConfig.from_keywords(settings), None, in_background=True)
+        self._deserializers = key_deserializer, value_deserializer
+        self._on_consume = on_consume
+        if self._group is not None and on_commit is not None:
+            self._group.commits.on_commit = on_commit
         try:
             if topics and self._group is not None:
                 self.subscribe(topics)
@@ -185,6 +225,8 @@ class Consumer:
         self._closed = False
         self._in_use = threading.RLock()
         self._user = ""
+        self._deserializers = None, None
+        self._on_consume = None
         self._own_client = client is None
         self._client = client or connect(config)
         try:
@@ -201,6 +243,7 @@ class Consumer:
             self._group = GroupClient(self._client, self.subscription, config, in_background=in_background)
         lookup = None if self._group is None else self._group.lookup
         self._loop = FetchLoop(self._client, self.subscription, config, lookup=lookup)
+        self._loop.fetcher.buffer.max_records = config.max_poll_records
         self._loop.tasks.append(UnknownTopics(self._client, self.subscription))
         if self._group is not None:
             self._loop.tasks.append(self._group)
@@ -383,13 +426,17 @@ class Consumer:
         """Iterate over the records; for ever, unless `to_end` (see `columns`).
 
         A record counts as consumed, for `commit` and `position`, when the iteration returns it. After a `break` the
-        next iteration or poll continues with the next record. Errors are those of `poll`.
+        next iteration or poll continues with the next record. Errors are those of `poll`, and SerializationError if a
+        deserializer fails: then the position is that of this record.
         """
-        unread = self.subscription.unread
+        unread, deserializes = self.subscription.unread, self._deserializers != (None, None)
         for tp, columns in self.columns(to_end=to_end):
             topic, partition = tp
             following = iter([*columns.offsets.tolist()[1:], None])
             for record, next_offset in zip(columns, following, strict=True):
+                if deserializes:
+                    unread[tp] = record.offset  # the position if it fails
+                    record = self._deserialized(tp, record)
                 if next_offset is None:
                     unread.pop(tp, None)
                 else:
@@ -397,6 +444,21 @@ class Consumer:
                 yield ConsumerRecord(topic, partition, *record)
                 if next_offset is not None and tp not in unread:
                     break  # the caller has called `seek`, or the partition is revoked
+
+    def _deserialized(self, tp: TopicPartition, record: Record) -> Record:
+        fields: list[Any] = []
+        for name, deserialize, data in zip(
+            ("key", "value"), self._deserializers, (record.key, record.value), strict=True
+        ):
+            try:
+                fields.append(data if data is None or deserialize is None else deserialize(data))
+            except Exception as error:
+                text = (
+                    f"the {name} of the record at offset {record.offset} of {tp} cannot be deserialized: {_of(error)}"
+                )
+                where = {"topic": tp.topic, "partition": tp.partition, "offset": record.offset}
+                raise SerializationError(text, **where, field=name) from error
+        return record._replace(key=fields[0], value=fields[1])
 
     def columns(self, *, to_end: bool = False) -> Iterator[tuple[TopicPartition, RecordColumns]]:
         """Iterate over the records as columns, in each step those of one partition that one response contains.
@@ -462,11 +524,24 @@ class Consumer:
             failures, self._loop.failures = self._loop.failures, []
             self._keep(failures)
             self.subscription.ended.clear()  # the positions contain the same information
-            if records:
-                return dict(records)
+            if records and (consumed := self._consumed(dict(records))):
+                return consumed
             self._raise_failures()
             if self._client.clock.now_ms() >= deadline_ms:
                 return {}
+
+    def _consumed(self, records: Records) -> Records:
+        """Return the records after `on_consume`."""
+        if self._on_consume is None:
+            return records
+        try:
+            changed = self._on_consume(records)
+            return records if changed is None else {tp: columns for tp, columns in changed.items() if len(columns)}
+        except Exception:
+            import logging
+
+            logging.getLogger("kcli.consumer").warning("on_consume has failed; its exception is ignored", exc_info=True)
+            return records
 
     def _require_subscription(self) -> None:
         if self.subscription.mode == "nothing":
@@ -652,6 +727,10 @@ class Consumer:
                 finally:
                     if self._own_client:
                         self._client.close()
+
+
+def _of(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 _numbers = itertools.count(1)

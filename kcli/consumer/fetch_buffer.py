@@ -44,13 +44,18 @@ class Section(NamedTuple):
 
 
 class CompletedFetch:
-    """One fetch response: the sections not delivered yet, then the failures. `started`: some were delivered."""
+    """One fetch response: the decoded sections and then others that are not delivered yet, then the failures.
 
-    __slots__ = ("failures", "node_id", "sections", "started")
+    `started`: some were delivered. `record_counts` are the delivered records by topic.
+    """
+
+    __slots__ = ("decoded", "failures", "node_id", "record_counts", "sections", "started")
 
     def __init__(self, node_id: int, sections: list[Section], failures: list[PartitionFailure]) -> None:
         self.node_id = node_id
         self.sections = deque(sections)
+        self.decoded: deque[tuple[Section, DecodedSection]] = deque()
+        self.record_counts: dict[str, int] = {}
         self.failures = failures
         self.started = False
 
@@ -136,6 +141,7 @@ class FetchBuffer:
 
     A partition is halted at an offset while a fetch from there would be useless: until the received data is decoded and
     shows an error, or until its failure has been returned. A `decode` function of the caller gets whole responses.
+    `on_completed` is called with the records by topic of each response that is completely delivered.
     """
 
     def __init__(
@@ -145,7 +151,11 @@ class FetchBuffer:
         check_crcs: bool,
         max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
         decode: Decode | None = None,
+        on_completed: Callable[[dict[str, int]], object] = len,
     ) -> None:
+        #: Most records that one `take` returns; None: those of one chunk.
+        self.max_records: int | None = None
+        self._on_completed = on_completed
         self._subscription = subscription
         self._check_crcs = check_crcs
         self._max_decompressed_bytes = max_decompressed_bytes
@@ -209,11 +219,22 @@ class FetchBuffer:
 
     def take(self) -> list[tuple[TopicPartition, RecordColumns]]:
         """Decode and return the next chunk of the oldest response, and advance the positions."""
-        from kcli.protocol.records.decode import RecordSection, decode_sections
-
         if not self._received:
             return []
         received = self._received[0]
+        if not received.decoded:
+            self._decode_chunk(received)
+        handed = self._hand_over(received)
+        if not received.sections and not received.decoded:
+            self._received.popleft()
+            self._failures.update((failure.tp, failure) for failure in received.failures)
+            if received.record_counts:
+                self._on_completed(received.record_counts)
+        return handed
+
+    def _decode_chunk(self, received: CompletedFetch) -> None:
+        from kcli.protocol.records.decode import RecordSection, decode_sections
+
         whole = self._decode is not None
         next_chunk = received.next_chunk(0.0) if whole else received.next_chunk(self._expansion)
         chunk = [section for section in next_chunk if self._continues(section)]
@@ -226,7 +247,7 @@ class FetchBuffer:
             )
             self._learn_expansion(chunk, decoded)
         self._has_decoded = True
-        handed = [(section.tp, self._deliver(section, it)) for section, it in zip(chunk, decoded, strict=True)]
+        received.decoded.extend(zip(chunk, decoded, strict=True))
         received.put_back(
             [
                 _remaining_section(s, it.remaining)
@@ -234,10 +255,24 @@ class FetchBuffer:
                 if it.remaining is not None
             ]
         )
-        if not received.sections:
-            self._received.popleft()
-            self._failures.update((failure.tp, failure) for failure in received.failures)
-        return [(tp, columns) for tp, columns in handed if len(columns)]
+
+    def _hand_over(self, received: CompletedFetch) -> list[tuple[TopicPartition, RecordColumns]]:
+        """Deliver the decoded sections, at most `max_records`."""
+        handed: list[tuple[TopicPartition, RecordColumns]] = []
+        room = self.max_records
+        while received.decoded and (room is None or room > 0):
+            section, decoded = received.decoded.popleft()
+            if not self._continues(section):
+                continue  # the caller has moved the position since the section was decoded
+            if room is not None and len(decoded.columns) > room:
+                decoded, later = _cut_decoded(decoded, room)
+                received.decoded.appendleft((section._replace(fetch_offset=decoded.next_offset), later))
+            columns, counts = self._deliver(section, decoded), received.record_counts
+            counts[section.tp.topic] = counts.get(section.tp.topic, 0) + len(columns)
+            if len(columns):
+                handed.append((section.tp, columns))
+                room = None if room is None else room - len(columns)
+        return handed
 
     def take_failures(self) -> list[PartitionFailure]:
         """Return the failures at current positions, once; then these partitions are fetched again."""
@@ -303,6 +338,15 @@ class FetchBuffer:
             expansion = max(1.0, sum(buffers.values()) / sum(len(section.data) for section, _ in packed))
             before = 1.0 if self._expansion == FIRST_EXPANSION else self._expansion
             self._expansion = max(expansion, before * 0.9)
+
+
+def _cut_decoded(decoded: DecodedSection, count: int) -> tuple[DecodedSection, DecodedSection]:
+    """Return the first `count` records, and the others. The leader epoch within a section is unknown."""
+    columns = decoded.columns
+    first = columns.take(slice(0, count))
+    cut = decoded._replace(columns=first, next_offset=int(columns.offsets[count]), last_epoch=-1)
+    cut = cut._replace(error=None, truncated=False, remaining=None)
+    return cut, decoded._replace(columns=columns.take(slice(count, None)))
 
 
 def _remaining_section(section: Section, remaining: RecordSection) -> Section:

@@ -20,6 +20,7 @@ from kcli.consumer.subscription import FetchPosition, PartitionFailure, Partitio
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, NoOffset, TopicAuthorizationError, UnsupportedVersion
 from kcli.structs import Node, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kcli.text import parse_duration
 
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 # Older versions require the ClusterAction permission.
 FIRST_EPOCH_VERSION = 3
-TIMESTAMP_OF_POLICY = {"earliest": -2, "latest": -1}
+_TIMESTAMPS = {"earliest": -2, "latest": -1}
 
 
 class OffsetFetcher:
@@ -150,7 +151,7 @@ class OffsetFetcher:
         led, leaderless = self._by_leader(policies)
         self._retry_without_leader(leaderless, now_ms)
         for node, members in led.items():
-            requested = {tp: TIMESTAMP_OF_POLICY[policies[tp]] for tp in members}
+            requested = {tp: timestamp_of(policies[tp], self._client.clock.wall_ms()) for tp in members}
             request = offset_lookup.offsets_request(self._client.metadata, requested, self._isolation)
             self._expect(members, self._client.send(node, request), partial(self._has_reset, members, policies))
 
@@ -159,7 +160,10 @@ class OffsetFetcher:
     ) -> None:
         for tp, result in self._successes(partitions, done, offset_lookup.read_offsets):
             assert isinstance(result, OffsetAndTimestamp)
-            self._subscription.finish_reset(tp, policies[tp], result.offset, result.leader_epoch)
+            if result.offset >= 0:
+                self._subscription.finish_reset(tp, policies[tp], result.offset, result.leader_epoch)
+            elif (state := self._subscription.state(tp)).reset == policies[tp]:  # no record is as young as by_duration
+                self._subscription.request_reset(tp, "latest", state.invalid_offset)
 
     # --- start positions
 
@@ -198,7 +202,7 @@ class OffsetFetcher:
     def _start_by_policy(self, partitions: Iterable[TopicPartition]) -> None:
         policy = self._config.auto_offset_reset
         for tp in partitions:
-            if policy in TIMESTAMP_OF_POLICY:
+            if policy != "none":
                 self._subscription.request_reset(tp, policy)
                 self._subscription.policy_starts[tp] = policy
             else:
@@ -287,6 +291,12 @@ class OffsetFetcher:
     def _fail(self, tp: TopicPartition, error: KcliError) -> None:
         position = self._subscription.state(tp).fetch_position
         self._failures[tp] = PartitionFailure(tp, -1 if position is None else position.offset, error)
+
+
+def timestamp_of(policy: str, now_ms: int) -> int:
+    """Return the timestamp that ListOffsets needs for a reset policy; `now_ms` is the time since the epoch. Pure."""
+    timestamp_ms = _TIMESTAMPS.get(policy)
+    return max(0, now_ms - parse_duration(policy.partition(":")[2])) if timestamp_ms is None else timestamp_ms
 
 
 # The newest version for a single group, and the first with require_stable.

@@ -32,7 +32,7 @@ class FetchPosition(NamedTuple):
 
 
 class PositionReset(NamedTuple):
-    """The replacement of a position outside the log. `policy`: earliest, latest or `truncated`."""
+    """The replacement of a position outside the log. `policy`: one of auto.offset.reset, or `truncated`."""
 
     offset: int
     policy: str
@@ -51,10 +51,10 @@ class PartitionState:
     """State of one assigned partition. Offsets are -1 until a broker has reported them.
 
     `end`: fetch no offset from this one on. `held`: send no fetch; records that are received already are returned.
-    `reset`: the policy (earliest, latest) of a reset that is in progress, and `invalid_offset` the position outside the
-    log that it replaces (-1: none). `leader_epoch`: the leader epoch for which `fetch_position` is validated.
-    `preferred_replica` is fetched from instead of the leader until `preferred_until_ms` (KIP-392). `topic_id`: the
-    topic that the position belongs to; None while it is unknown.
+    `reset`: the policy of a reset that is in progress, one of auto.offset.reset but none, and `invalid_offset` the
+    position outside the log that it replaces (-1: none). `leader_epoch`: the leader epoch for which `fetch_position` is
+    validated. `preferred_replica` is fetched from instead of the leader until `preferred_until_ms` (KIP-392).
+    `topic_id`: the topic that the position belongs to; None while it is unknown.
     """
 
     __slots__ = (
@@ -259,7 +259,7 @@ class SubscriptionState:
             self.updated.add(tp)
 
     def request_reset(self, tp: TopicPartition, policy: str, invalid_offset: int = -1) -> None:
-        """Request a position by `policy` (earliest, latest), in place of one outside the log, `invalid_offset`."""
+        """Request a position by a `policy` of auto.offset.reset, in place of one outside the log, `invalid_offset`."""
         state = self.state(tp)
         self.unread.pop(tp, None)
         state.position = state.fetch_position = None

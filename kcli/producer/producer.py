@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kcli.client.backoff import uniform
 from kcli.client.metadata import check_partitions
@@ -14,6 +14,7 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError, TransactionFailed, WakeupError
 from kcli.producer.accumulator import Accumulator
 from kcli.producer.batches import HEADER_BYTES, OnOutcome, Outcome, RecordMetadata, SizedRecords
+from kcli.producer.callables import OnAck, OnSend, ProducerRecord, SendCallables, Serializer
 from kcli.producer.partitioner import StickyPartitioner, rows_by_partition
 from kcli.producer.record_checks import checked_record, checked_records
 from kcli.producer.sender import Sender
@@ -60,6 +61,23 @@ class Producer:
     With `transactional_id`, records are sent in transactions, and readers with isolation.level=read_committed see those
     of committed transactions only: all records of a transaction, or none. See `transaction`.
 
+    Python callables take the place of Java's serializers and interceptors. `send` calls them; `send_many` takes bytes
+    and reports to its own callback.
+
+    - `key_serializer` and `value_serializer` return the bytes of a key and a value; None stays null. After an exception
+      `send` raises SerializationError, and nothing is sent.
+    - `on_send` gets the `ProducerRecord` before it is serialized. A record that it returns takes its place.
+    - `on_ack` gets the `RecordMetadata` and None of a stored record, or that of a failed one (offset -1) and its error,
+      before the future is done.
+
+    An exception of `on_send` and `on_ack` is logged and otherwise ignored, as Java does.
+
+    >>> import json
+    >>> with Producer(bootstrap_servers=bootstrap, value_serializer=lambda it: json.dumps(it).encode()) as producer:
+    ...     future = producer.send("orders", {"amount": 3})
+    >>> future.value().topic
+    'orders'
+
     There is no thread: records are sent while `send`, `poll`, `flush` or `close` runs, so a batch that lingers is sent
     by the next of these calls after linger.ms. A producer belongs to one thread. Leaving the `with` block flushes and
     closes; after an exception it closes only.
@@ -71,6 +89,10 @@ class Producer:
         client: ConsumerNetworkClient | None = None,
         *,
         choose: Callable[[int], int] | None = None,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        on_send: OnSend | None = None,
+        on_ack: OnAck | None = None,
         **settings: Value | None,
     ) -> None:
         """Make a producer from settings. No connection is made before the first record.
@@ -79,8 +101,14 @@ class Producer:
         caller's to close; by default the producer has its own. `choose(n)` selects one of n partitions for the first
         batch of records without a key; by default at random.
         """
-        from kcli.client.config import ProducerConfig, not_settings
+        from kcli.client.config import ProducerConfig, check_callables, not_settings
 
+        self._callables: SendCallables | None = None
+        if any(given is not None for given in (key_serializer, value_serializer, on_send, on_ack)):
+            check_callables(
+                key_serializer=key_serializer, value_serializer=value_serializer, on_send=on_send, on_ack=on_ack
+            )
+            self._callables = SendCallables(key_serializer, value_serializer, on_send, on_ack)
         if config is not None and not isinstance(config, ProducerConfig):
             advice = "Producer(ProducerConfig.from_properties(...)) or keywords, Producer(bootstrap_servers=...)"
             raise not_settings(config, "a ProducerConfig", advice)
@@ -130,8 +158,8 @@ class Producer:
     def send(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
+        value: Any = None,
+        key: Any = None,
         *,
         partition: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
@@ -142,24 +170,36 @@ class Producer:
         The call waits only for the metadata of a new topic and for room in buffer.memory, at most max.block.ms.
         Without `partition`, the hash of the key selects the partition, as in Java; records without a key go to one
         partition until a batch is full. `headers` are (name, value) pairs. `timestamp_ms` is ms since the epoch;
-        default: now. Raise TypeError or ValueError for arguments that cannot be encoded. The future fails with
-        BrokerError for an unknown topic or partition and for a record larger than max.request.size (MESSAGE_TOO_LARGE),
-        with AuthenticationError for refused credentials or certificates, and with TimeoutExpired after
-        delivery.timeout.ms. With a transactional id, raise TransactionFailed after a failed record of the transaction,
-        and KcliError without an open transaction.
+        default: now. Raise TypeError or ValueError for arguments that cannot be encoded, and SerializationError if a
+        serializer fails. The future fails with BrokerError for an unknown topic or partition and for a record larger
+        than max.request.size (MESSAGE_TOO_LARGE), with AuthenticationError for refused credentials or certificates, and
+        with TimeoutExpired after delivery.timeout.ms. With a transactional id, raise TransactionFailed after a failed
+        record of the transaction, and KcliError without an open transaction.
         """
         if self._transactions is not None:
             self._transactions.require_open()
+        callables = self._callables
+        if callables is not None:
+            given = ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
+            topic, value, key, partition, headers, timestamp_ms = callables.prepared(given)
         created_ms = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms
         record = checked_record(value, key, headers, created_ms)
         future: RequestFuture[RecordMetadata] = RequestFuture(f"record for {topic}")
 
+        def fail(tp: TopicPartition, error: KcliError) -> None:
+            if callables is not None:
+                callables.acknowledged(RecordMetadata(tp.topic, tp.partition, -1, created_ms), error)
+            future.fail(error)
+
         def complete(outcome: Outcome) -> None:
             if outcome.error is not None:
-                future.fail(outcome.error)
+                fail(outcome.tp, outcome.error)
             else:
                 stored_ms = created_ms if outcome.append_time_ms < 0 else outcome.append_time_ms
-                future.complete(RecordMetadata(topic, outcome.tp.partition, outcome.base_offset, stored_ms))
+                metadata = RecordMetadata(topic, outcome.tp.partition, outcome.base_offset, stored_ms)
+                if callables is not None:
+                    callables.acknowledged(metadata, None)
+                future.complete(metadata)
 
         try:
             self.send_many(topic, record, complete, partition=partition, checked=True)
@@ -168,7 +208,7 @@ class Producer:
         except KcliError as error:
             if self._transactions is not None:
                 self._transactions.record_failed(error)
-            future.fail(error)
+            fail(TopicPartition(topic, -1 if partition is None else partition), error)
         return future
 
     def send_many(

@@ -30,6 +30,7 @@ _REFUSED_FOR_WRITING = {
     "interceptor.classes": "interceptors are not supported",
     "transactional.id": "tasks write side by side, and producers with the same id fence each other",
 }
+_NO_EFFECT = {"max.poll.records": "a task reads its range of offsets in parts of bounded size"}
 _FIXED_FOR_READING = {"allow.auto.create.topics": "false", "enable.auto.commit": "false"}
 _FIXED_FOR_WRITING = {"acks": "all", "enable.idempotence": "true"}
 _ALLOWED_FOR_WRITING = {"acks": ("all", "-1"), "enable.idempotence": ("true",)}
@@ -108,7 +109,8 @@ def ignored_properties(config: ClientConfig) -> list[str]:
         near = nearest_name(name)
         hint = f"; did you mean {KAFKA}{near}?" if near else ""
         notes.append(f"{KAFKA}{name} is ignored: it is not a Kafka client property{hint}")
-    return notes + [f"{KAFKA}{name} has no effect: {reason}" for name, reason in sorted(config.no_effect.items())]
+    reasons = config.no_effect | {name: reason for name, reason in _NO_EFFECT.items() if name in config.given}
+    return notes + [f"{KAFKA}{name} has no effect: {reason}" for name, reason in sorted(reasons.items())]
 
 
 def _file_properties(path: str | None) -> dict[str, str]:

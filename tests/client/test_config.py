@@ -86,7 +86,8 @@ def test_choices_ignore_case_and_acks_is_a_number() -> None:
         (
             ConsumerConfig,
             {"auto_offset_reset": "soonest"},
-            "auto.offset.reset: 'soonest' is not valid; use latest, earliest or none",
+            "auto.offset.reset: 'soonest' is not valid; "
+            "use latest, earliest, none, or by_duration: with a duration such as PT1H or P7D",
         ),
         (ProducerConfig, {"acks": "2"}, "acks: '2' is not valid; use all, -1, 0 or 1"),
         (
@@ -213,7 +214,7 @@ SHARED = {
     ("cls", "names"),
     [
         (ClientConfig, ["interceptor.classes", "metrics.recording.level"]),
-        (ConsumerConfig, ["interceptor.classes", "key.deserializer", "max.poll.records", "metrics.recording.level"]),
+        (ConsumerConfig, ["interceptor.classes", "key.deserializer", "metrics.recording.level"]),
     ],
 )
 def test_properties_without_effect_are_named_for_the_kind_of_client_that_java_has_them_for(
@@ -227,7 +228,6 @@ def test_properties_without_effect_are_named_for_the_kind_of_client_that_java_ha
 @pytest.mark.parametrize(
     ("cls", "name"),
     [
-        (ConsumerConfig, "max_poll_records"),
         (ConsumerConfig, "value_deserializer"),
         (ConsumerConfig, "interceptor_classes"),
         (ProducerConfig, "value_serializer"),

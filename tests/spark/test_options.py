@@ -360,7 +360,7 @@ def test_files_and_variables_are_resolved_by_client_config(tmp_path: Path) -> No
 def test_properties_without_effect_are_named_with_the_reason() -> None:
     config = client_config({"bootstrap.servers": "a:1", "max.poll.records": "500"})
     (note,) = ignored_properties(config)
-    assert note.startswith("kafka.max.poll.records has no effect: a poll returns the records of one response")
+    assert note.startswith("kafka.max.poll.records has no effect: a task reads its range")
 
 
 def test_a_config_file_that_is_missing_or_names_no_broker(tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ def reset_text(tp: TopicPartition, reset: PositionReset) -> str:
     """Return the message for a position outside the log: the new position, and records lost, skipped or repeated."""
     position, new = reset.offset, reset.new_offset
     start = f"{tp.topic} {tp.partition}: the group's position {position} is"
+    place = new if reset.policy.startswith("by_duration:") else f"the log end, {new}"
     if new > position and reset.policy == "earliest":
         return (
             f"{start} before the log start; reading continues at the log start, {new}. "
@@ -116,7 +117,7 @@ def reset_text(tp: TopicPartition, reset: PositionReset) -> str:
         )
     if new > position:
         return (
-            f"{start} outside the log; reading continues at the log end, {new} (auto.offset.reset=latest). "
+            f"{start} outside the log; reading continues at {place} (auto.offset.reset={reset.policy}). "
             f"{_offsets(position, new)} are skipped"
         )
     start += " after the log end: the log was truncated, or the topic was created again;"
@@ -126,7 +127,7 @@ def reset_text(tp: TopicPartition, reset: PositionReset) -> str:
         return (
             f"{start} reading continues at the log start, {new}. Records that the group has read may be printed again"
         )
-    return f"{start} reading continues at the log end, {new}. Records before it may be skipped"
+    return f"{start} reading continues at {place}. Records before it may be skipped"
 
 
 def _offsets(first: int, after: int) -> str:

@@ -57,6 +57,8 @@ class OffsetCommits:
         self._automatic: Commit | None = None
         self._interval_ms = config.auto_commit_interval_ms if config.enable_auto_commit else float("inf")
         self._next_automatic_ms = client.clock.now_ms() + self._interval_ms
+        #: Called with the offsets of each commit that is stored.
+        self.on_commit: Callable[[Offsets], object] | None = None
         self.last_error: KcliError | None = None  # of the last automatic commit; None: it was stored
 
     def __repr__(self) -> str:
@@ -109,6 +111,7 @@ class OffsetCommits:
             if not commit.settled:
                 raise self._client.timed_out(self._awaited(), node, last)
             if commit.error is None:
+                self._call_on_commit(commit)
                 return
             last = commit.error
             if not self._is_worth_retrying(commit, revoking=revoking):
@@ -202,10 +205,22 @@ class OffsetCommits:
             self._sender.judge(commit)
         while self._queue and self._queue[0].settled:
             commit = self._queue.popleft()
+            if commit.error is None and commit.offsets:
+                self._call_on_commit(commit)
             if commit.callback is not None:
                 commit.callback(commit.offsets, commit.error)
             elif commit.error is not None:
                 self._log_failure("asynchronous", commit.error)
+
+    def _call_on_commit(self, commit: Commit) -> None:
+        if self.on_commit is not None:
+            try:
+                self.on_commit(commit.offsets)
+            except Exception:
+                import logging
+
+                logger = logging.getLogger("kcli.consumer")
+                logger.warning("on_commit has failed; its exception is ignored", exc_info=True)
 
     def _log_failure(self, kind: str, error: KcliError) -> None:
         import logging

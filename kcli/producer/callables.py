@@ -1,0 +1,71 @@
+"""Python callables of a producer in the place of Java's serializers and interceptors; see `Producer`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kcli.errors import KcliError, SerializationError
+from kcli.producer.batches import RecordMetadata
+
+Serializer = Callable[[Any], "bytes | None"]
+
+
+class ProducerRecord(NamedTuple):
+    """A record as `send` gets it, before it is serialized. `partition` None: chosen by the key."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    timestamp_ms: int | None = None
+
+
+OnSend = Callable[[ProducerRecord], "ProducerRecord | None"]
+OnAck = Callable[[RecordMetadata, "KcliError | None"], object]
+
+
+class SendCallables(NamedTuple):
+    """The callables of one producer; None where there is none."""
+
+    key_serializer: Serializer | None
+    value_serializer: Serializer | None
+    on_send: OnSend | None
+    on_ack: OnAck | None
+
+    def prepared(self, record: ProducerRecord) -> ProducerRecord:
+        """Return the record after `on_send`, with its key and value serialized. Raise SerializationError."""
+        if self.on_send is not None:
+            try:
+                record = ProducerRecord(*(self.on_send(record) or record))
+            except Exception:
+                _log_failure("on_send")
+        key = self._serialized("key", self.key_serializer, record, record.key)
+        return record._replace(key=key, value=self._serialized("value", self.value_serializer, record, record.value))
+
+    def acknowledged(self, metadata: RecordMetadata, error: KcliError | None) -> None:
+        """Call `on_ack`."""
+        if self.on_ack is not None:
+            try:
+                self.on_ack(metadata, error)
+            except Exception:
+                _log_failure("on_ack")
+
+    def _serialized(self, field: str, serialize: Serializer | None, record: ProducerRecord, data: Any) -> Any:
+        if serialize is None or data is None:
+            return data
+        try:
+            return serialize(data)
+        except Exception as cause:
+            text = f"the {field} of a record for {record.topic} cannot be serialized: {type(cause).__name__}: {cause}"
+            error = SerializationError(text, topic=record.topic, field=field)
+            partition = -1 if record.partition is None else record.partition
+            self.acknowledged(RecordMetadata(record.topic, partition, -1, -1), error)
+            raise error from cause
+
+
+def _log_failure(name: str) -> None:
+    import logging
+
+    logging.getLogger("kcli.producer").warning("%s has failed; its exception is ignored", name, exc_info=True)
