@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from kcli.whole_files import replacing
 
@@ -24,7 +25,8 @@ def make_folder(path: str | os.PathLike[str]) -> None:
         if not parent or parent == name:
             raise
         make_folder(parent)
-        make_folder(name)
+        with suppress(FileExistsError):  # another process has made it meanwhile
+            os.mkdir(name, _FOLDER_MODE)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

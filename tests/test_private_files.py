@@ -41,6 +41,11 @@ def test_a_folder_and_its_parents_are_private(tmp_path: Path) -> None:
             make_folder(path)
 
 
+def test_a_folder_that_can_have_no_folders_is_an_error() -> None:
+    with pytest.raises(FileNotFoundError):
+        make_folder("/proc/nowhere/below")
+
+
 def test_a_file_is_private_and_a_shared_one_becomes_so(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("a longer text from before")
     for name in ("old", "new"):
