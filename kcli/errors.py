@@ -39,7 +39,7 @@ class KcliError(Exception):
         sentence = f"{self.message} ({shown})" if shown else self.message
         if sentence.isascii() and sentence.isprintable():
             return sentence
-        from kcli.text import visible
+        from kcli.visible import visible
 
         return visible(sentence)
 

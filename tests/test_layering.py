@@ -23,6 +23,7 @@ GROUND = {
     "secret",
     "settings",
     "text",
+    "visible",
     "whole_files",
 }
 MAY_IMPORT = {

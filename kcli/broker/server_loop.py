@@ -14,7 +14,7 @@ from kcli.broker.timer import Timer
 from kcli.clock import Clock, SystemClock
 from kcli.errors import KcliError
 from kcli.network.listener import bind_socket
-from kcli.text import visible
+from kcli.visible import visible
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any, BinaryIO, TextIO
 
 from kcli.clock import Clock, SystemClock
-from kcli.text import visible
+from kcli.visible import visible
 
 #: Names of colours, and their numbers in the control sequences of terminals.
 COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from kcli.network.certificate import Certificate, parse_certificate
 from kcli.network.transport import TlsError
-from kcli.text import visible
+from kcli.visible import visible
 
 _NO_TLS = "use its TLS port, or set security.protocol to PLAINTEXT or SASL_PLAINTEXT"
 _OTHER_PROTOCOLS = "WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"

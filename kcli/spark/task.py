@@ -19,7 +19,7 @@ from kcli.errors import BrokerError, KcliError, LogTruncated, OffsetOutOfRange, 
 from kcli.spark.loss import decide_end, decide_gone, decide_skipped, timeout_error
 from kcli.spark.task_ranges import TaskRange
 from kcli.structs import TopicPartition
-from kcli.text import visible
+from kcli.visible import visible
 
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig

@@ -15,7 +15,8 @@ from kcli.admin.explain.findings import (
     quantity,
 )
 from kcli.admin.groups.lag import CREATE_TIME
-from kcli.text import format_duration, format_size, shell_word
+from kcli.text import format_duration, format_size
+from kcli.visible import shell_word
 
 if TYPE_CHECKING:
     from kcli.admin.explain.observations import Observations, PartitionProgress, Retention

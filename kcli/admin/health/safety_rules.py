@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from kcli.admin.explain.findings import PROBLEM, WARNING, Finding, join_names, quantity
 from kcli.admin.health.inventory import UNCLEAN_ELECTION
-from kcli.text import format_duration, shell_word
+from kcli.text import format_duration
+from kcli.visible import shell_word
 
 if TYPE_CHECKING:
     from kcli.admin.health.inventory import Failure, Inventory

@@ -13,7 +13,7 @@ from kcli.admin.logs.open_transactions import Producer, active_producers, survey
 from kcli.client.routing import ask_leaders
 from kcli.errors import BrokerError, KcliError, NotFound, Refused
 from kcli.structs import TopicPartition
-from kcli.text import shell_word
+from kcli.visible import shell_word
 
 if TYPE_CHECKING:
     from kcli.admin.logs.open_transactions import OpenTransaction

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from kcli.broker.node.peers import PeerError
-from kcli.broker.replication.backoff import REPORT_AFTER, Backoff
+from kcli.broker.replication.repeated_failures import REPORT_AFTER, Backoff
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
 from kcli.protocol.messages.fetch import (

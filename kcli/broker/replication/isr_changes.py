@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kcli.broker.node.peers import PeerError
-from kcli.broker.replication.backoff import Backoff
+from kcli.broker.replication.repeated_failures import Backoff
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.alter_partition import (
     AlterPartitionRequest,

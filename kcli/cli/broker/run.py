@@ -370,7 +370,7 @@ def _use_node(env: Environment, properties: dict[str, str], number: int) -> dict
     Return the origin of each, to stand before an error.
     """
     from kcli.broker.cluster_directory import CONTROLLER, ClusterDirectory, address_of, node_name
-    from kcli.text import shell_word
+    from kcli.visible import shell_word
 
     directory = ClusterDirectory(next(properties.pop(name) for name in _DIRECTORIES if name in properties))
     name = node_name(number)

@@ -16,7 +16,7 @@ from kcli.cli.broker.cluster_processes import preload, run_controller, run_node
 from kcli.cli.broker.supervisor import Child, Process, Supervisor
 from kcli.cli.environment import Environment, StopSignals
 from kcli.errors import ConfigError, KcliError
-from kcli.text import shell_word
+from kcli.visible import shell_word
 
 FIRST_PORT = 9092
 _START_S = 30.0

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from kcli.cli import exit_status
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, DisconnectedError, KcliError, OutcomeUnknown, TimeoutExpired
-from kcli.text import visible
+from kcli.visible import visible
 
 _PACKAGE = "org.apache.kafka.common.errors."
 WRAPPED = "java.util.concurrent.ExecutionException: "

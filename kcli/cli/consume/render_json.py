@@ -31,7 +31,7 @@ from kcli.cli.consume.text_columns import (
     escaped_texts,
     join_columns,
 )
-from kcli.text import visible_json
+from kcli.visible import visible_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

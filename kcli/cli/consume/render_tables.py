@@ -28,7 +28,8 @@ from kcli.cli.consume.text_columns import (
 )
 from kcli.cli.output.escapes import highlighted_bytes, visible_bytes
 from kcli.cli.output.report import display_width
-from kcli.text import format_timestamp, visible
+from kcli.text import format_timestamp
+from kcli.visible import visible
 
 if TYPE_CHECKING:
     import re

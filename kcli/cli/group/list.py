@@ -102,7 +102,7 @@ def _item(listed: ListedGroup, groups: FoundGroups) -> Item:
 
 def _print_names(env: Environment, items: Iterable[Item]) -> int:
     from kcli.cli.output.report import cell
-    from kcli.text import visible
+    from kcli.visible import visible
 
     status = exit_status.DONE
     for item in items:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from kcli.cli.output.report import Report, cell, display_width, header
 from kcli.cli.output.table import GAP, fitting_columns, style_of
-from kcli.text import format_duration, format_time, group_text, visible
+from kcli.text import format_duration, format_time, group_text
+from kcli.visible import visible
 
 if TYPE_CHECKING:
     from kcli.admin.groups.rates import TopicRow

@@ -75,6 +75,6 @@ def _text(env: Environment, positions: Positions, form: str) -> str:
     text = write[form](positions)
     if not env.stdout_is_terminal:
         return text
-    from kcli.text import visible_json
+    from kcli.visible import visible_json
 
     return visible_json(text)

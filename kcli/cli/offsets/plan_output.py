@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from kcli.admin.offsets.offset_plan import ABSENT, WHOLE_TOPIC
 from kcli.admin.offsets.plan_files import row_item
 from kcli.cli.output.report import Report, error_field, failure_status
-from kcli.text import format_count, format_timestamp, group_text, visible
+from kcli.text import format_count, format_timestamp, group_text
+from kcli.visible import visible
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.offset_plan import FirstRecord, Plan, Row

@@ -166,7 +166,7 @@ def _escaped(env: Environment, text: str) -> str:
     """Escape control characters on a terminal; a file keeps them, because a program reads it again."""
     if not env.stdout_is_terminal:
         return text
-    from kcli.text import visible_json
+    from kcli.visible import visible_json
 
     return visible_json(text)
 

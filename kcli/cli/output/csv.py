@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.cli.output.report import texts_of
-from kcli.text import visible
+from kcli.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

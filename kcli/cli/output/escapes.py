@@ -3,7 +3,7 @@ r"""Backslash escapes in both directions: `\n` typed by a user into a byte, and 
 import re
 
 from kcli.errors import ConfigError
-from kcli.text import visible
+from kcli.visible import visible
 
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|(.)|$)", re.DOTALL)
 _NAMED = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}

@@ -31,7 +31,7 @@ def page(env: Environment, heading: str, findings: Iterable[Finding]) -> str:
 
     Text is wrapped on a terminal only. Names are escaped, so that they cannot control it or add a line.
     """
-    from kcli.text import visible
+    from kcli.visible import visible
 
     lines = [visible(heading)]
     for finding in findings:

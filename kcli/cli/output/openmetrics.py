@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kcli.errors import ConfigError
-from kcli.text import visible
+from kcli.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -22,7 +22,7 @@ def print_report(env: Environment, report: Report, output: str | None, *, failur
     hidden: list[str] = []
     if output in ("json", "jsonl"):
         from kcli.cli.output.json import as_document, as_lines
-        from kcli.text import visible_json
+        from kcli.visible import visible_json
 
         text = as_document(report) if output == "json" else as_lines(report)
         text = visible_json(text) if terminal else text

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcli.cli.output.report import display_width, header, is_numeric, padded, texts_of
-from kcli.text import group_text, visible
+from kcli.text import group_text
+from kcli.visible import visible
 
 if TYPE_CHECKING:
     from kcli.cli.environment import Environment

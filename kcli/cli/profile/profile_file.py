@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from kcli.cli.environment import COLOURS, Environment
 from kcli.errors import ConfigError
 from kcli.settings import format_value, invalid_value
-from kcli.text import closest_name, shell_word
+from kcli.text import closest_name
+from kcli.visible import shell_word
 from kcli.whole_files import replacing
 
 #: The name that stands for no profile.

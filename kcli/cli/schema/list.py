@@ -40,7 +40,7 @@ def run(
     subjects = [it for it in registry.subjects() if expression is None or expression.search(it)]
     if not long and common.output in (None, "table"):
         if env.stdout_is_terminal:
-            from kcli.text import visible
+            from kcli.visible import visible
 
             subjects = list(map(visible, subjects))
         env.stdout.write("".join(f"{subject}\n" for subject in subjects))

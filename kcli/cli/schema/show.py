@@ -54,7 +54,7 @@ def run(
     text = schema.text if raw else _indented(schema)
     if common.output in (None, "table"):
         if env.stdout_is_terminal:
-            from kcli.text import visible
+            from kcli.visible import visible
 
             text = "\n".join(map(visible, text.split("\n")))
         env.stdout.write(text if text.endswith("\n") else f"{text}\n")

@@ -164,7 +164,7 @@ class ProgressLine:
         if self._bar is None:
             self._env.report(line)
         else:
-            from kcli.text import visible
+            from kcli.visible import visible
 
             self._bar.console.print(visible(line))
 

@@ -172,7 +172,7 @@ def _show_pages(env: Environment, items: list[Item], columns: list[str], *, wide
     from kcli.cli.output.printer import report_hidden
     from kcli.cli.output.report import Report, cell
     from kcli.cli.output.table import as_table
-    from kcli.text import visible
+    from kcli.visible import visible
 
     hidden: dict[str, None] = {}
     for number, item in enumerate(items):

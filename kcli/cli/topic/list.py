@@ -31,7 +31,7 @@ def run(
     if not long and common.output in (None, "table"):
         names = [topic.name for topic in topics]
         if env.stdout_is_terminal:
-            from kcli.text import visible
+            from kcli.visible import visible
 
             names = list(map(visible, names))
         env.stdout.write("".join(f"{name}\n" for name in names))

@@ -100,7 +100,7 @@ def _items(found: FoundTransactions, now_ms: int) -> list[Item]:
 
 def _print_names(env: Environment, items: list[Item]) -> int:
     from kcli.cli.output.report import cell
-    from kcli.text import visible
+    from kcli.visible import visible
 
     status = exit_status.DONE
     for item in items:

@@ -20,7 +20,6 @@ _TIMESTAMP = struct.Struct(">q")
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = 61
-_CRC = struct.Struct(">I")
 _SMALLEST_SIZE = HEADER_BYTES - PREFIX_BYTES
 CRC_AT, CRC_FROM = 17, 21
 ATTRIBUTES_AT = 21
@@ -113,20 +112,6 @@ def read_batch_info(data: Buffer, at: int = 0) -> BatchInfo:
         base_offset, base_offset + last_delta, leader_epoch, attributes, base_timestamp_ms, max_timestamp_ms,
         producer_id, producer_epoch, base_sequence, count, size, memoryview(data)[at : at + size], magic,
     )  # fmt: skip
-
-
-def with_records(header: Buffer, payload: Buffer, count: int, last_offset_delta: int | None) -> bytearray:
-    """Return a batch with the header of another one and `count` uncompressed records. None: its last offset, too."""
-    from kcli.protocol.records.checksum import crc32c
-
-    base_offset, _size, epoch, magic, _crc, attributes, last_delta, *others, _count = HEADER.unpack_from(header)
-    last_delta = last_delta if last_offset_delta is None else last_offset_delta
-    size = HEADER_BYTES - PREFIX_BYTES + len(payload)
-    made = bytearray(HEADER_BYTES + len(payload))
-    HEADER.pack_into(made, 0, base_offset, size, epoch, magic, 0, attributes & ~CODEC_MASK, last_delta, *others, count)
-    made[HEADER_BYTES:] = payload
-    _CRC.pack_into(made, CRC_AT, crc32c(memoryview(made)[CRC_FROM:]))
-    return made
 
 
 def _read_old_info(data: Buffer, at: int) -> BatchInfo:

@@ -9,6 +9,7 @@ costs only time: such a batch is walked record by record, as are few records and
 
 from __future__ import annotations
 
+import struct
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -125,12 +126,28 @@ def divide_batch(header: memoryview, payload: memoryview, max_records: int) -> b
                     at += max(size, 0)
             is_last = first + part_count == count
             delta = None if is_last else _offset_delta(payload, last_at)
-            divided += batch.with_records(header, payload[start:at], part_count, delta)
+            divided += _with_records(header, payload[start:at], part_count, delta)
     except (IndexError, ProtocolError):
         raise CorruptRecords(f"its {count} records do not fit in {len(payload)} bytes") from None
     if at != len(payload):
         raise CorruptRecords(f"{len(payload) - at} bytes follow the last of {count} records")
     return divided
+
+
+def _with_records(header: Buffer, payload: Buffer, count: int, last_offset_delta: int | None) -> bytearray:
+    """Return a batch with the header of another one and `count` uncompressed records. None: its last offset, too."""
+    from kcli.protocol.records.checksum import crc32c
+
+    base_offset, _size, epoch, magic, _crc, attributes, last_delta, *others, _count = batch.HEADER.unpack_from(header)
+    last_delta = last_delta if last_offset_delta is None else last_offset_delta
+    size = batch.HEADER_BYTES - batch.PREFIX_BYTES + len(payload)
+    made = bytearray(batch.HEADER_BYTES + len(payload))
+    batch.HEADER.pack_into(
+        made, 0, base_offset, size, epoch, magic, 0, attributes & ~batch.CODEC_MASK, last_delta, *others, count
+    )
+    made[batch.HEADER_BYTES :] = payload
+    struct.pack_into(">I", made, batch.CRC_AT, crc32c(memoryview(made)[batch.CRC_FROM :]))
+    return made
 
 
 def _offset_delta(payload: memoryview, at: int) -> int:

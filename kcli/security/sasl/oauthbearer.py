@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from kcli.errors import AuthenticationError, ConfigError
 from kcli.secret import Secret
 from kcli.security.sasl.exchange import ClientExchange, Identity, ServerExchange, invalid_credentials
-from kcli.text import visible
+from kcli.visible import visible
 
 MECHANISM = "OAUTHBEARER"
 

@@ -7,7 +7,7 @@ import pytest
 from kcli.cli.consume.format import VERBS, Field, compile_format, raw_format
 from kcli.cli.output.escapes import highlighted_bytes, unescape, visible_bytes
 from kcli.errors import ConfigError
-from kcli.text import visible, visible_json
+from kcli.visible import visible, visible_json
 
 
 @pytest.mark.parametrize(
