@@ -17,6 +17,7 @@ GROUND = {
     "clock",
     "conditions",
     "denials",
+    "logs",
     "patterns",
     "metric",
     "private_files",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kcli import logs
 from kcli.cli import exit_status
 from kcli.cli.command_table import find_command
 from kcli.cli.environment import Environment, open_closed_streams
@@ -34,6 +35,7 @@ def run_process(argv: Sequence[str]) -> int:
 
 def run(argv: Sequence[str], env: Environment) -> int:
     """Run one command line and return its exit status. Never raises."""
+    logs.keep_quiet()
     try:
         try:
             words, path = find_command(list(argv))

@@ -28,6 +28,7 @@ from kcli.client.metrics import ClientMetrics
 from kcli.client.request_future import RequestFuture
 from kcli.clock import Clock
 from kcli.errors import AuthenticationError, ConfigError, DisconnectedError, KcliError, ProtocolError
+from kcli.logs import RepeatedWarnings
 from kcli.protocol.headers import decode_response, encode_request, peek_correlation_id
 from kcli.protocol.wire import Request
 from kcli.structs import Node
@@ -87,6 +88,7 @@ class NetworkClient:
         self._features_epoch = -1
         #: Called with a sentence for each new secured connection: TLS version and cipher, mechanism and principal.
         self.on_secured: Callable[[str], object] | None = None
+        self._warnings = RepeatedWarnings("kcli.client")
         self._selector = selector
         self._clock = clock
         self._client_id = config.client_id
@@ -313,6 +315,10 @@ class NetworkClient:
         self._waiting.pop(node_id, None)
         entries, unwritten = self._in_flight.take_all(node_id)
         intended = intended or (was_ready and not entries)  # the connection was idle, so the node is not at fault
+        if not intended:
+            name = self._connections.name(node_id)
+            text = reason if name in reason else f"{name}: {reason}"
+            self._warnings.warn((node_id, was_ready), now_ms, f"{'lost' if was_ready else 'no'} connection: {text}")
         is_last = intended or was_ready or refusal is not None
         if is_last or not self._connections.open_next_address(node_id, now_ms):
             self._states.disconnected(node_id, reason, now_ms, intended=intended, refusal=refusal)

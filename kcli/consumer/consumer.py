@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from kcli import logs
 from kcli.client.metrics import MetricGroups, merged
 from kcli.consumer.consumer_metrics import fetch_metrics, group_metrics
 from kcli.consumer.fetch_loop import FetchLoop, UnknownTopics
@@ -538,9 +539,7 @@ class Consumer:
             changed = self._on_consume(records)
             return records if changed is None else {tp: columns for tp, columns in changed.items() if len(columns)}
         except Exception:
-            import logging
-
-            logging.getLogger("kcli.consumer").warning("on_consume has failed; its exception is ignored", exc_info=True)
+            logs.warning("kcli.consumer", "on_consume has failed; its exception is ignored", with_traceback=True)
             return records
 
     def _require_subscription(self) -> None:
@@ -568,6 +567,8 @@ class Consumer:
         else:
             self.subscription.seek(tp, end)
             self.subscription.resets[tp] = PositionReset(offset, "truncated", end)
+            text = "%s: the log was truncated before the position %d; reading continues where it diverges, at %d"
+            logs.warning("kcli.consumer.positions", text, tp, offset, end)
 
     @_one_thread
     def take_resets(self) -> dict[TopicPartition, PositionReset]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from kcli import logs
 from kcli.client.metrics import RECORDS
 from kcli.consumer.fetcher import Fetcher
 from kcli.consumer.offset_fetcher import OffsetFetcher
@@ -54,9 +55,7 @@ class UnknownTopics:
             elif (topic := cluster.topics.get(tp.topic)) and topic.partitions and tp.partition not in topic.partitions:
                 unknown.add(f"partition {tp}")
         for name in sorted(unknown - self._logged):
-            import logging
-
-            logging.getLogger("kcli.consumer").warning("%s does not exist; it is read when it is created", name)
+            logs.warning("kcli.consumer", "%s does not exist; it is read when it is created", name)
         self._logged = unknown
 
     def _is_unknown(self, topic: str) -> bool:

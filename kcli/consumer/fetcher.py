@@ -18,6 +18,7 @@ from kcli.consumer.retry_backoff import RetryBackoffs, RetryState
 from kcli.consumer.subscription import FetchPosition, PartitionFailure, PartitionState, SubscriptionState
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, DisconnectedError, KcliError, OffsetOutOfRange, TopicRecreated
+from kcli.logs import RepeatedWarnings
 from kcli.structs import Node, TopicPartition
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Fetcher:
         self._refused: list[PartitionFailure] = []  # partitions that no broker can be asked for
         self._cluster: object = None
         self._closed = False
+        self._warnings = RepeatedWarnings("kcli.consumer.fetches")
 
     def __repr__(self) -> str:
         return f"<Fetcher brokers={len(self._sessions)} in-flight={len(self._in_flight)} received={len(self.buffer)}>"
@@ -253,7 +255,8 @@ class Fetcher:
                 if self._is_current(tp, sent)
             ]
             self.buffer.add(CompletedFetch(node_id, [], failures))
-        self._node_backoffs.add(node_id, error, now_ms)
+        if self._node_backoffs.add(node_id, error, now_ms).is_worth_a_warning:
+            self._warnings.warn(node_id, now_ms, f"node {node_id} answers no fetch: {error}")
         self._client.metadata.request_update()
         for tp in list(session.partitions()):
             self._subscription.prefer_leader(tp)
@@ -327,7 +330,8 @@ class Fetcher:
             self._client.metadata.update_leader(tp, leader.leader_id, leader.leader_epoch, nodes)
 
     def _retry_later(self, tp: TopicPartition, error: KcliError, now_ms: float) -> None:
-        self._partition_backoffs.add(tp, error, now_ms)
+        if self._partition_backoffs.add(tp, error, now_ms).is_worth_a_warning:
+            self._warnings.warn(tp, now_ms, f"{tp} cannot be read yet: {error}")
         self._subscription.updated.add(tp)
         self._client.metadata.request_update()
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kcli import logs
 from kcli.client import offset_lookup
 from kcli.client.offset_lookup import EpochEnd
 from kcli.consumer.fetch_verdict import judge_epoch_end
@@ -19,6 +20,7 @@ from kcli.consumer.retry_backoff import RetryBackoffs
 from kcli.consumer.subscription import FetchPosition, PartitionFailure, PartitionState, SubscriptionState
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, NoOffset, TopicAuthorizationError, UnsupportedVersion
+from kcli.logs import RepeatedWarnings
 from kcli.structs import Node, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kcli.text import parse_duration
 
@@ -55,6 +57,7 @@ class OffsetFetcher:
             config.retry_backoff_ms, config.retry_backoff_max_ms
         )
         self._failures: dict[TopicPartition, PartitionFailure] = {}
+        self._warnings = RepeatedWarnings("kcli.consumer.positions")
         self._cluster: object = None
 
     def send(self, now_ms: float) -> None:
@@ -160,9 +163,11 @@ class OffsetFetcher:
     ) -> None:
         for tp, result in self._successes(partitions, done, offset_lookup.read_offsets):
             assert isinstance(result, OffsetAndTimestamp)
+            state = self._subscription.state(tp)
             if result.offset >= 0:
-                self._subscription.finish_reset(tp, policies[tp], result.offset, result.leader_epoch)
-            elif (state := self._subscription.state(tp)).reset == policies[tp]:  # no record is as young as by_duration
+                if self._subscription.finish_reset(tp, policies[tp], result.offset, result.leader_epoch):
+                    _log_reset(tp, state.invalid_offset, policies[tp], result.offset)
+            elif state.reset == policies[tp]:  # no record is as young as by_duration
                 self._subscription.request_reset(tp, "latest", state.invalid_offset)
 
     # --- start positions
@@ -274,16 +279,20 @@ class OffsetFetcher:
 
     def _retry_or_fail(self, tp: TopicPartition, error: KcliError) -> None:
         if error.retriable or (isinstance(error, BrokerError) and error.code == ErrorCode.UNKNOWN_SERVER_ERROR):
-            self._backoffs.add(tp, error, self._client.clock.now_ms())
+            self._retry_later(tp, error, self._client.clock.now_ms())
             self._client.metadata.request_update()
         else:
             self._fail(tp, error)
+
+    def _retry_later(self, tp: TopicPartition, error: KcliError, now_ms: float) -> None:
+        if self._backoffs.add(tp, error, now_ms).is_worth_a_warning:
+            self._warnings.warn(tp, now_ms, f"the position of {tp} cannot be found yet: {error}")
 
     def _retry_without_leader(self, partitions: Iterable[TopicPartition], now_ms: float) -> None:
         for tp in partitions:
             error = self._client.metadata.leader_error(tp)
             if error.retriable:
-                self._backoffs.add(tp, error, now_ms)
+                self._retry_later(tp, error, now_ms)
             else:
                 self._fail(tp, error)
             self._client.metadata.request_update()
@@ -291,6 +300,14 @@ class OffsetFetcher:
     def _fail(self, tp: TopicPartition, error: KcliError) -> None:
         position = self._subscription.state(tp).fetch_position
         self._failures[tp] = PartitionFailure(tp, -1 if position is None else position.offset, error)
+
+
+def _log_reset(tp: TopicPartition, invalid_offset: int, policy: str, offset: int) -> None:
+    if invalid_offset >= 0:
+        text = "%s: the position %d is outside the log; it is reset to %d by auto.offset.reset=%s"
+        logs.warning("kcli.consumer.positions", text, tp, invalid_offset, offset, policy)
+    else:
+        logs.info("kcli.consumer.positions", "%s: reading starts at %d (%s)", tp, offset, policy)
 
 
 def timestamp_of(policy: str, now_ms: int) -> int:

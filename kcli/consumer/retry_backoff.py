@@ -6,7 +6,11 @@ from collections.abc import Hashable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
 from kcli.client.backoff import JITTER, Backoff, uniform
-from kcli.errors import KcliError
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, KcliError
+
+# Failures in a row after which they are worth a log line: those of a moving leader end before.
+_LASTING = 5
 
 K = TypeVar("K", bound=Hashable)
 
@@ -18,6 +22,12 @@ class RetryState(NamedTuple):
     failures: int
     until_ms: float
     error: KcliError
+
+    @property
+    def is_worth_a_warning(self) -> bool:
+        """True after some failures; false for a topic that does not exist, which `UnknownTopics` logs."""
+        code = self.error.code if isinstance(self.error, BrokerError) else None
+        return self.failures >= _LASTING and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class RetryBackoffs(Generic[K]):

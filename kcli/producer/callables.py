@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from kcli import logs
 from kcli.errors import KcliError, SerializationError
 from kcli.producer.batches import RecordMetadata
 
@@ -66,6 +67,4 @@ class SendCallables(NamedTuple):
 
 
 def _log_failure(name: str) -> None:
-    import logging
-
-    logging.getLogger("kcli.producer").warning("%s has failed; its exception is ignored", name, exc_info=True)
+    logs.warning("kcli.producer", "%s has failed; its exception is ignored", name, with_traceback=True)

@@ -80,7 +80,8 @@ class Producer:
 
     There is no thread: records are sent while `send`, `poll`, `flush` or `close` runs, so a batch that lingers is sent
     by the next of these calls after linger.ms. A producer belongs to one thread. Leaving the `with` block flushes and
-    closes; after an exception it closes only.
+    closes; after an exception it closes only. `close` raises no error of a record: it logs the number of the records
+    that are not stored and their first error, with the level WARNING.
     """
 
     def __init__(
@@ -208,6 +209,7 @@ class Producer:
         except KcliError as error:
             if self._transactions is not None:
                 self._transactions.record_failed(error)
+            self._sender.unstored.add(1, error)
             fail(TopicPartition(topic, -1 if partition is None else partition), error)
         return future
 
@@ -281,6 +283,8 @@ class Producer:
                     self.flush()
         finally:
             self._sender.abandon()
+            if self._transactions is None:  # otherwise the commit has raised the error
+                self._sender.unstored.log()
             if self._owns_client:
                 self._client.close()
 
@@ -479,6 +483,7 @@ class Producer:
         error = BrokerError(ErrorCode.MESSAGE_TOO_LARGE, problem)
         if self._transactions is not None:
             self._transactions.record_failed(error)
+        self._sender.unstored.add(sum(too_large), error)
         on_outcome(Outcome(tp, sum(too_large), error=error))
         return SizedRecords(accepted)
 

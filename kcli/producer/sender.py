@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from kcli import logs
 from kcli.client.metrics import statistics, sums
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, DisconnectedError, IncompleteResponse, KcliError, TimeoutExpired
+from kcli.logs import RepeatedWarnings
 from kcli.producer.batches import Identity, ProducerBatch
 from kcli.producer.sequences import Sequences
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -78,6 +80,8 @@ class Sender:
         self._in_flight: dict[int, int] = {}
         self._blocked_until_ms: float | None = None  # due batches wait until then, or for a response; None: none waits
         self._abandoned = False
+        self._warnings = RepeatedWarnings("kcli.producer")
+        self.unstored = Unstored()
 
     def run(self, *, at_once: bool = False) -> None:
         """Fail expired batches and send those that may be sent; with `at_once`, without waiting for batches to fill."""
@@ -312,8 +316,12 @@ class Sender:
             if action == RETRY_RENEWED and self._sequences is not None:
                 batch.identity = None
                 self._sequences.renew()
+            now_ms = self._client.clock.now_ms()
+            if not at_once:
+                text = f"{batch.record_count} records for {batch.tp} are sent again (attempt {batch.attempts}): {error}"
+                self._warnings.warn(batch.tp, now_ms, text)
             wait_ms = 0.0 if at_once else self._backoff.after(batch.attempts)
-            batch.retry_at_ms = self._client.clock.now_ms() + wait_ms
+            batch.retry_at_ms = now_ms + wait_ms
             self._accumulator.requeue(batch)
 
     def _action_in_transaction(self, transactions: Transactions, action: str, batch: ProducerBatch) -> str:
@@ -336,6 +344,7 @@ class Sender:
             self.transactions.batch_failed(batch, error)
         self._give_up_sequence(batch)
         self._client.metrics.sensor(_FAILED).record(batch.record_count, self._client.clock.now_ms())
+        self.unstored.add(batch.record_count, error, possibly_stored=batch.may_be_stored)
         batch.failed(error, record_errors)
 
     def _give_up_sequence(self, batch: ProducerBatch) -> None:
@@ -390,6 +399,28 @@ class Sender:
         """Fail the batches that wait to be sent, because no broker takes them."""
         for batch in self._accumulator.take_all():
             self._fail(batch, error)
+
+
+class Unstored:
+    """The records of a producer that failed, with the first error, for the log line of `Producer.close`."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.possibly_stored = 0
+        self.first_error: KcliError | None = None
+
+    def add(self, count: int, error: KcliError, *, possibly_stored: bool = False) -> None:
+        self.count += count
+        self.possibly_stored += count * possibly_stored
+        self.first_error = self.first_error or error
+
+    def log(self) -> None:
+        """Log the sum, if a record failed."""
+        if self.count:
+            doubt = f" ({self.possibly_stored} of them possibly are)" if self.possibly_stored else ""
+            text = "the producer is closed: %d %s not stored%s; the first error: %s"
+            verb = "record is" if self.count == 1 else "records are"
+            logs.warning("kcli.producer", text, self.count, verb, doubt, self.first_error)
 
 
 def action_after(batch: ProducerBatch, error: KcliError | None, *, max_retries: int) -> str:

@@ -107,7 +107,8 @@ def _reported_log(report: Callable[[str], None]) -> Iterator[None]:
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            report(record.getMessage())
+            if record.name == logger.name:  # those below it have reports of their own here
+                report(record.getMessage())
 
     logger, handler = logging.getLogger("kcli.consumer"), Handler()
     logger.addHandler(handler)

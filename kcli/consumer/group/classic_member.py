@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kcli import logs
 from kcli.client.backoff import Backoff
 from kcli.client.request_future import RequestFuture
 from kcli.consumer.group import classic_protocol as requests
@@ -131,6 +132,7 @@ class ClassicMember:
         with self._lock:
             if self.rejoin_reason is None:
                 self.rejoin_reason = reason
+                logs.info("kcli.consumer.group", "group %s: joining again: %s", self._config.group_id, reason)
             if with_backoff:
                 self._back_off()
 
@@ -202,6 +204,7 @@ class ClassicMember:
                 return NextBeat(_NEVER, self._awaited)
             if self.heartbeat.poll_is_overdue(now_ms):
                 seconds = self._config.max_poll_interval_ms / 1000
+                self._warn(f"leaves, because the application did not poll for {seconds:g} s (max.poll.interval.ms)")
                 return NextBeat(_NEVER, self.leave(f"the application did not poll for {seconds:g} s"))
             if not self._heartbeats.has_coordinator(now_ms):
                 return NextBeat(min(self.heartbeat.poll_ends_ms, self._lookup.next_ms()), self._lookup.request(now_ms))
@@ -334,6 +337,10 @@ class ClassicMember:
         self._failures += 1
         self.may_join_ms = self._client.clock.now_ms() + self._backoff.after(self._failures)
 
+    def _warn(self, text: str) -> None:
+        member = self.generation.member_id or "the member"
+        logs.warning("kcli.consumer.group", "group %s: %s %s", self._config.group_id, member, text)
+
     def _react(self, api: ApiKey, code: ErrorCode, generation: Generation) -> Reaction:
         """React to an error code for `generation` in the state of the membership; the caller ends the join or sync."""
         reaction = reaction_to(api, code)
@@ -344,11 +351,13 @@ class ClassicMember:
         elif reaction is Reaction.REJOIN and self.state == "stable":
             self.request_rejoin("the group is rebalancing" if api == ApiKey.HEARTBEAT else reason)
         elif reaction in (Reaction.FORGET_GENERATION, Reaction.FORGET_MEMBER) and is_current:
+            self._warn(f"must join again: {reason}")
             self.forget(reason, keep_id=reaction is Reaction.FORGET_GENERATION)
         elif reaction in (Reaction.RAISE, Reaction.FENCED) and (is_current or api == ApiKey.JOIN_GROUP):
             identity = self._config.group_instance_id or self.generation.member_id or None
             self._error = BrokerError(code, api=api_name(api), group=self._config.group_id, member=identity)
             if reaction is Reaction.FENCED:
+                self._warn(f"is fenced: {self._error}")
                 self._is_fenced = True
                 self.forget(reason, keep_id=False)
         return reaction

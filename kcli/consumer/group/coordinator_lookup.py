@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from kcli import logs
 from kcli.client.backoff import Backoff
 from kcli.client.request_future import RequestFuture
 from kcli.error_codes import ErrorCode
@@ -113,6 +114,7 @@ class CoordinatorLookup:
             if known is None or (node is not None and node != known):
                 return
             self._node, self.problem = None, reason
+        logs.info("kcli.consumer.group", "group %s: the coordinator %s is given up: %s", self._group, known, reason)
         # Requests to the previous coordinator fail at once instead of at their timeout.
         self._client.disconnect(known)
 
@@ -144,6 +146,7 @@ class CoordinatorLookup:
                 return
             self._node = coordinator_node(response.node_id, response.host, response.port)
             self._failures, self.problem = 0, ""
+        logs.info("kcli.consumer.group", "group %s: the coordinator is %s", self._group, self._node)
 
     def _judge(self, error: KcliError, now_ms: float) -> None:
         unknown = isinstance(error, BrokerError) and error.code == ErrorCode.UNKNOWN_SERVER_ERROR

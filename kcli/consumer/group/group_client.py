@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kcli import logs
 from kcli.client.metrics import REBALANCES
 from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
-from kcli.consumer.group.group_membership import NO_GENERATION, Membership, RebalanceHooks
+from kcli.consumer.group.group_membership import NO_GENERATION, Generation, Membership, RebalanceHooks
 from kcli.consumer.group.offset_commits import OffsetCommits
 from kcli.structs import GroupMetadata, TopicPartition
 
@@ -56,8 +57,8 @@ class GroupClient:
     def _new_membership(self) -> Membership:
         hooks = RebalanceHooks(
             on_assigned=self._rebalanced,
-            on_revoked=lambda partitions: _call(self._on_revoked, partitions),
-            on_lost=lambda partitions: _call(self._on_lost, partitions),
+            on_revoked=self._revoked,
+            on_lost=self._lost,
             before_revocation=self._before_revocation,
         )
         arguments = self._client, self.lookup, self._subscription, self._config, hooks
@@ -71,7 +72,25 @@ class GroupClient:
 
     def _rebalanced(self, added: list[TopicPartition]) -> None:
         self._client.metrics.sensor(REBALANCES).record(1, self._client.clock.now_ms())
+        generation = self._generation()
+        text = "joined group %s as %s in generation %d; new partitions: %s"
+        self._log(text, generation.member_id, generation.id, _listed(added))
         _call(self._on_assigned, added)
+
+    def _revoked(self, partitions: list[TopicPartition]) -> None:
+        self._log("group %s: %s gives up partitions: %s", self._generation().member_id, _listed(partitions))
+        _call(self._on_revoked, partitions)
+
+    def _lost(self, partitions: list[TopicPartition]) -> None:
+        text = "group %s: this member was removed, and its partitions may belong to others: %s"
+        logs.warning("kcli.consumer.group", text, self._group, _listed(partitions))
+        _call(self._on_lost, partitions)
+
+    def _log(self, text: str, *arguments: object) -> None:
+        logs.info("kcli.consumer.group", text, self._group, *arguments)
+
+    def _generation(self) -> Generation:
+        return NO_GENERATION if self.membership is None else self.membership.generation
 
     def _before_revocation(self, partitions: list[TopicPartition]) -> None:
         # The other members wait for this one, until max.poll.interval.ms.
@@ -99,13 +118,14 @@ class GroupClient:
 
     def metadata(self) -> GroupMetadata:
         """Return the identity of the consumer in its group."""
-        generation = NO_GENERATION if self.membership is None else self.membership.generation
+        generation = self._generation()
         return GroupMetadata(self._group, generation.id, generation.member_id, self._config.group_instance_id)
 
     def leave(self, reason: str, deadline_ms: float) -> None:
         """Revoke the partitions and leave the group."""
         if self.membership is not None:
             self._leave_deadline_ms = deadline_ms
+            self._log("leaving group %s: %s", reason)
             try:
                 self.membership.leave(reason, deadline_ms)
             finally:
@@ -117,12 +137,17 @@ class GroupClient:
         failure: Exception | None = None
         try:
             if self.membership is not None:
+                self._log("leaving group %s: the consumer is closed")
                 self.membership.close(deadline_ms)
         except Exception as error:  # of a callback; the commits are owed all the same
             failure = error
         self.commits.close(deadline_ms)
         if failure is not None:
             raise failure
+
+
+def _listed(partitions: list[TopicPartition]) -> str:
+    return ", ".join(map(str, partitions)) or "none"
 
 
 def _call(callback: Callback | None, partitions: list[TopicPartition]) -> None:

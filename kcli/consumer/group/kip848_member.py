@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from kcli import logs
 from kcli.client.backoff import Backoff
 from kcli.consumer.group.heartbeat import NextBeat
 from kcli.consumer.group.kip848_protocol import (
@@ -185,6 +186,7 @@ class Kip848Member:
 
     def _leave_after_poll_timeout(self) -> None:
         self.problem = f"the application did not poll for {self._max_poll_interval_ms} ms (max.poll.interval.ms)"
+        self._warn("leaves")
         self.transition("overdue")
         self.send_leave()
 
@@ -248,6 +250,7 @@ class Kip848Member:
         self._sent_fields = None  # the broker may or may not have the fields
         self.problem = str(explained)
         if reaction == "fence":
+            self._warn("must join again")
             self.transition("fence")
             self._restart()
         elif reaction == "fail":
@@ -260,8 +263,13 @@ class Kip848Member:
             elif reaction == "report":
                 self._reported = explained
 
+    def _warn(self, text: str) -> None:
+        group, member_id = self.identity.group, self.identity.member_id
+        logs.warning("kcli.consumer.group", "group %s: %s %s: %s", group, member_id, text, self.problem)
+
     def _fail(self, error: KcliError) -> None:
         self.failure = error
         self.problem = str(error)
+        self._warn("cannot go on")
         self.transition("fail")
         self._restart()

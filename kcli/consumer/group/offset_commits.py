@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from typing import TYPE_CHECKING
 
+from kcli import logs
 from kcli.client.offset_commit import LAST_VERSION_WITH_NAMES, name_topics
 from kcli.consumer.group import commit_requests
 from kcli.consumer.group.commit_requests import Reaction
@@ -217,15 +218,10 @@ class OffsetCommits:
             try:
                 self.on_commit(commit.offsets)
             except Exception:
-                import logging
-
-                logger = logging.getLogger("kcli.consumer")
-                logger.warning("on_commit has failed; its exception is ignored", exc_info=True)
+                logs.warning("kcli.consumer", "on_commit has failed; its exception is ignored", with_traceback=True)
 
     def _log_failure(self, kind: str, error: KcliError) -> None:
-        import logging
-
-        logging.getLogger("kcli.consumer").warning("%s commit of group %s failed: %s", kind, self._group, error)
+        logs.warning("kcli.consumer", "%s commit of group %s failed: %s", kind, self._group, error)
 
     def _await_queue(self, deadline_ms: float) -> None:
         """Wait until all asynchronous commits are finished and their callbacks have run, or until the deadline."""
