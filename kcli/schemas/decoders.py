@@ -218,7 +218,7 @@ def no_schema(name: str, side: Side) -> ConfigError:
 def read_schema_file(path: str) -> str:
     """Return the text of a schema file. Raise ConfigError."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise unreadable(path, error) from None

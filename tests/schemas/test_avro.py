@@ -487,6 +487,12 @@ def test_unknown_ids_are_asked_for_once_and_not_without_end():
     assert len(registry.asked) == 2002
 
 
+def test_a_schema_file_may_begin_with_a_byte_order_mark(tmp_path: Path):
+    file = tmp_path / "user.avsc"
+    file.write_text('{"type": "record", "name": "User", "fields": [{"name": "id", "type": "int"}]}', "utf-8-sig")
+    assert make_decoder("avro", "value", schema_file=str(file)).decode("t", [b"\2"]) == [{"id": 1}]
+
+
 def test_schema_file(tmp_path: Path):
     file = tmp_path / "a.avsc"
     file.write_text(json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]}))

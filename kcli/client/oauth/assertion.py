@@ -90,7 +90,7 @@ def read_text(name: str, file: str) -> str:
         with Path(file).open("rb") as opened:
             data = opened.read(_MAX_FILE_BYTES + 1)
         if len(data) <= _MAX_FILE_BYTES:
-            return data.decode()
+            return data.decode("utf-8-sig")
         problem = f"has more than {_MAX_FILE_BYTES} bytes"
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
