@@ -46,5 +46,6 @@ other threads only `Broker.wakeup` and `Broker.call` are allowed. Time is passed
 - Group modules and handlers are imported at their first use, because start-up time is a feature.
 - The replicas of a node are made leaders and followers by the metadata image (`replication.local_replicas`). A single
   broker has no image and no followers: the high watermark follows each append.
+- `metrics` has what Kafka's MBeans count. The parts count in plain attributes; nothing is added up until somebody asks.
 - `memory_files` is in this package and not in the tests, because it is the second implementation of `files.Files`.
 """

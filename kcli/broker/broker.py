@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kcli.broker.files import Files
     from kcli.broker.group.group_coordinator import GroupCoordinator
     from kcli.broker.group.offset_store import OffsetStore
+    from kcli.broker.metrics import MBean
     from kcli.broker.node.controller_ids import ControllerIds
     from kcli.broker.node.node import Node
     from kcli.broker.security.acl_store import AclStore
@@ -433,6 +434,12 @@ class Broker(ServerLoop):
             self.cluster.save_pending()
         self.log_manager.close(clean=clean, broker_epoch=-1 if self.node is None else self.node.epoch)
         self._log_reports()
+
+    def mbeans(self) -> list[MBean]:
+        """Return the metrics. May be called from any thread while the loop runs."""
+        from kcli.broker.metrics import broker_metrics
+
+        return self.call(lambda: broker_metrics(self))
 
     def kill(self) -> None:
         """End it as kill -9 would: nothing is flushed or marked."""

@@ -27,6 +27,7 @@ from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsReq
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
+    from kcli.broker.metrics import MBean
     from kcli.broker.security.listeners import Endpoint
 
 _CREATE_TOPICS_VERSION = 7
@@ -161,6 +162,12 @@ class CombinedBroker:
             self.broker.shutdown(clean=clean)
         finally:
             self._loop.end(lambda controller: controller.shutdown(clean=clean))
+
+    def mbeans(self) -> list[MBean]:
+        """Return the metrics: requests to the broker, and gauges of both. May be called from any thread."""
+        from kcli.broker.metrics import CONTROLLER
+
+        return self.broker.mbeans() + [bean for bean in self.controller.mbeans() if bean.domain == CONTROLLER]
 
     def wakeup(self) -> None:
         """End the current wait of `run`, or the next one. May be called from any thread."""

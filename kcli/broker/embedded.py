@@ -192,6 +192,16 @@ class EmbeddedBroker:
             }
         )
 
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Return Kafka's metrics by the name of the MBean: attributes such as Count, Value, Mean and Max.
+
+        For example `metrics()["kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=t"]["Count"]`. They
+        count from the start of the broker.
+        """
+        from kcli.broker.metrics import broker_metrics, by_mbean
+
+        return by_mbean(self.call(broker_metrics))
+
     # ---- test hooks ----
 
     def intercept(self, api: str | int, hook: Hook, times: int | None = None) -> None:

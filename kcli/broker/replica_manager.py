@@ -17,6 +17,7 @@ from kcli.broker.delayed import (
 from kcli.broker.fetch_sessions import FetchSessionCache
 from kcli.broker.files import lacks_descriptors
 from kcli.broker.long_work import LongWork
+from kcli.broker.metrics import EXPECTED_REFUSALS, TopicMetrics
 from kcli.broker.partition import ACKS_ALL, FetchParams, Partition, PartitionFetch, PartitionRead
 from kcli.broker.pending import Pending
 from kcli.broker.purgatory import Purgatory
@@ -61,6 +62,7 @@ class ReplicaManager:
         self.fetches = Purgatory("fetch", timer)
         self.produces = Purgatory("produce", timer)
         self.deletes = Purgatory("delete records", timer)
+        self.metrics = TopicMetrics()
         self.replicas: LocalReplicas | None = None
         #: Set while the cluster has quotas.
         self.client_quotas: ClientQuotas | None = None
@@ -150,6 +152,7 @@ class ReplicaManager:
         partition = self.partitions.pop(tp, None)
         if partition is not None and not any(other.topic == tp.topic for other in self.partitions):
             self._topics.pop(partition.topic_id, None)
+            self.metrics.forget(tp.topic)
         return partition is not None
 
     def partition(self, tp: TopicPartition) -> Partition | None:
@@ -279,6 +282,7 @@ class ReplicaManager:
             )
         except OSError as error:
             raise self.offline(tp, error) from error
+        self.metrics.appended(tp.topic, info)
         self.complete_waiting(tp)
         return info
 
@@ -297,7 +301,10 @@ class ReplicaManager:
                 records, now_wall_ms=now_wall_ms, acks=acks, now_ms=now_ms, verification=verification
             )
         except (BrokerError, OSError) as error:
-            return self._refused_outcome(tp, error)
+            outcome = self._refused_outcome(tp, error)
+            self.metrics.refused(tp.topic, outcome.error, len(records))
+            return outcome
+        self.metrics.appended(tp.topic, info)
         return ProduceOutcome(
             ErrorCode.NONE, info.base_offset, info.last_offset, info.log_append_time_ms, info.log_start_offset
         )
@@ -311,12 +318,13 @@ class ReplicaManager:
             info = self.partition_or_error(tp).append_marker(marker, now_wall_ms=now_wall_ms, now_ms=now_ms)
         except (BrokerError, OSError) as error:
             return self._refused_outcome(tp, error)
+        self.metrics.appended(tp.topic, info)
         return ProduceOutcome(ErrorCode.NONE, info.base_offset, info.last_offset)
 
     def _refused_outcome(self, tp: TopicPartition, failure: BrokerError | OSError) -> ProduceOutcome:
         error = self.offline(tp, failure) if isinstance(failure, OSError) else failure
         partition = self.partitions.get(tp)
-        start = -1 if partition is None or error.code in _NO_LOG_START else partition.log.log_start_offset
+        start = -1 if partition is None or error.code in EXPECTED_REFUSALS else partition.log.log_start_offset
         errors: tuple[tuple[int, str], ...] = getattr(error, "record_errors", ())
         return ProduceOutcome(error.code, log_start_offset=start, record_errors=errors, message=error.detail or None)
 
@@ -386,6 +394,7 @@ class ReplicaManager:
         """
         targets = [self._target(one) for one in requested]
         reads = self.read(params, targets)
+        self.metrics.fetched(targets, reads)
         if self.replicas is not None:
             reads = self.replicas.on_fetch(params, targets, reads, now_ms)
         if params.max_wait_ms <= 0 or self._is_enough(params, targets, reads):
@@ -407,6 +416,7 @@ class ReplicaManager:
         """Wait again with a completed fetch; the caller knows that nothing has changed since its read."""
         again = fetch.again(shared_deadline_ms(now_ms, fetch.params.max_wait_ms))
         self.fetches.watch(again, fetch.keys)
+        self.metrics.fetched(fetch.targets, fetch.reads)
         return again
 
     def read(self, params: FetchParams, targets: Sequence[FetchTarget]) -> list[PartitionRead]:
@@ -470,19 +480,6 @@ class ReplicaManager:
             has_partition = True
             size += read.size
         return not has_partition or size >= params.min_bytes
-
-
-# Kafka returns the log start offset with a refused batch, except with these errors.
-_NO_LOG_START = frozenset(
-    {
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    }
-)
 
 
 def _done(value: T) -> Pending[T]:

@@ -13,6 +13,7 @@ from kcli.broker.client_address import canonical_address
 from kcli.broker.connection_quotas import ConnectionQuotas
 from kcli.broker.control import DROP, SILENCE, Control, Delay, Verdict
 from kcli.broker.handlers.api_table import HANDLERS, ApiTable
+from kcli.broker.metrics import RequestMetrics
 from kcli.broker.pending import Pending, Repeatable
 from kcli.broker.request_context import (
     ANONYMOUS,
@@ -99,6 +100,7 @@ class SocketServer:
         is not in `served` closes its connection.
         """
         self.quotas = quotas
+        self.requests = RequestMetrics()
         #: The connections that this process has opened itself in the same selector.
         self.outgoing: OutgoingConnections | None = None
         self._selector = selector
@@ -423,6 +425,7 @@ class SocketServer:
 
     def _send(self, response: Message | EncodedResponse | None, context: RequestContext) -> None:
         """Send the response; None means that the request gets none."""
+        self.requests.record(context, response, self._clock.now_ms())
         if response is None:
             return
         try:

@@ -37,6 +37,7 @@ from kcli.protocol.wire import Request
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
     from kcli.broker.files import Files
+    from kcli.broker.metrics import MBean
     from kcli.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
     from kcli.protocol.messages.envelope import EnvelopeRequest
 
@@ -242,6 +243,12 @@ class ControllerServer(ServerLoop):
         self.server.close()
         self.log.close(clean=clean and self.failed is None)
         self.data.release()
+
+    def mbeans(self) -> list[MBean]:
+        """Return the metrics. May be called from any thread while the loop runs."""
+        from kcli.broker.metrics import controller_metrics
+
+        return self.call(lambda: controller_metrics(self))
 
     def kill(self) -> None:
         """End it as kill -9 would: nothing is flushed or marked."""

@@ -208,6 +208,7 @@ def _response(
             session_id = NO_SESSION if fetch.session is None else fetch.session.id
             return FetchResponse(throttle_time_ms=wait_ms, session_id=session_id)
     error, session_id, indexes = fetch.finish(reads)
+    metrics, is_replica = broker.replica_manager.metrics, _replica(request)[0] >= 0
     topics: list[FetchableTopicResponse] = []
     stale: list[tuple[TopicPartition, PartitionData]] = []
     last_key: object = None
@@ -219,13 +220,20 @@ def _response(
             last_key = key
         data = _error_row(requested, read) if read.error else _row(requested, read)
         if read.error in _STALE_LEADER and context.api_version >= _LEADERS_SINCE_VERSION:
-            name = requested.topic or broker.replica_manager.topic_name(requested.topic_id) or ""
-            stale.append((TopicPartition(name, requested.partition), data))
+            stale.append((TopicPartition(_topic_name(broker, requested), requested.partition), data))
         topics[-1].partitions.append(data)
+        if is_replica:
+            metrics.replication_bytes_out += read.size
+        elif read.records is not None:
+            metrics.of(_topic_name(broker, requested)).bytes_out += read.size
     endpoints = _add_leaders(broker, context, stale) if stale else []
-    if _replica(request)[0] >= 0:
+    if is_replica:
         endpoints = []  # as in Apache Kafka: a replica knows the brokers from the metadata log
     return FetchResponse(error_code=error, session_id=session_id, responses=topics, node_endpoints=endpoints)
+
+
+def _topic_name(broker: Broker, requested: PartitionFetch) -> str:
+    return requested.topic or broker.replica_manager.topic_name(requested.topic_id) or ""
 
 
 def _throttle_ms(broker: Broker, context: RequestContext, reads: Sequence[PartitionRead]) -> int:

@@ -55,6 +55,7 @@ class AppendInfo(NamedTuple):
     last_offset: int
     log_append_time_ms: int
     log_start_offset: int
+    size_bytes: int
 
 
 class Log:
@@ -190,10 +191,10 @@ class Log:
         if from_client or (info.is_transactional and not info.is_control):
             duplicate = self.producers.check(info, verification, from_client=from_client)
             if duplicate is not None:
-                return AppendInfo(*duplicate, self.log_start_offset)
+                return AppendInfo(*duplicate, self.log_start_offset, info.size)
         self._write(info, now_wall_ms)
         append_time_ms = info.max_timestamp_ms if info.is_append_time else NO_APPEND_TIME
-        return AppendInfo(info.base_offset, info.last_offset, append_time_ms, self.log_start_offset)
+        return AppendInfo(info.base_offset, info.last_offset, append_time_ms, self.log_start_offset, info.size)
 
     def append_marker(self, marker: TransactionMarker, *, leader_epoch: int, now_wall_ms: int) -> AppendInfo:
         """Append the control batch that ends a transaction. `BrokerError` if it is refused, `OSError` as for `append`.

@@ -315,6 +315,7 @@ class ReplicaFetchers:
         self.throttle: Throttle | None = None
         self.fetchers: dict[int, Fetcher] = {}
         self.is_stopped = False
+        self.bytes_in = 0
         self._replicas = replicas
         self._peers = peers
         self._by_partition: dict[TopicPartition, Fetcher] = {}
@@ -400,6 +401,7 @@ class ReplicaFetchers:
         size = 0
         if row.records:
             size = log.append_as_follower(row.records, leader_epoch=leader_epoch, now_wall_ms=self.clock.wall_ms())
+            self.bytes_in += size
         before = log.high_watermark
         log.advance_high_watermark(row.high_watermark)
         has_moved = log.high_watermark != before

@@ -63,6 +63,7 @@ class IsrChanges:
         report: Callable[[str], None],
     ) -> None:
         """`report` gets a sentence, once, about an error that lasts."""
+        self.expanded = self.shrunk = 0
         self._peers = peers
         self._timer = timer
         self._clock = clock
@@ -152,6 +153,9 @@ class IsrChanges:
         """Apply the answer of one partition; False if the proposal must be sent again."""
         partition, code = proposal.partition, result.error_code
         if not code:
+            before = len(partition.state.isr) if partition.state is not None else 0
+            self.expanded += len(result.isr) > before
+            self.shrunk += len(result.isr) < before
             partition.accept(
                 result.isr, result.leader_epoch, result.partition_epoch, bool(result.leader_recovery_state)
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from kcli.cli.environment import Environment
 from kcli.cli.parser import Option
@@ -72,6 +72,10 @@ def run(
         int | None,
         Option("--node", metavar="K", min=1, max=_MOST_NODES, help="Run node K of the cluster in DIR in this process."),
     ] = None,
+    metrics: Annotated[
+        str | None,
+        Option("--metrics", metavar="HOST:PORT", help="Serve metrics to Prometheus, without encryption and passwords."),
+    ] = None,
 ) -> int:
     """Run a Kafka broker, or a cluster of them, for laptops, demos and tests. It is not a production broker.
 
@@ -91,6 +95,10 @@ def run(
     --nodes command starts all processes that are missing, the controller too. Ctrl-C or SIGTERM shuts down the nodes,
     which move their leaders, and then the controller, within 20 seconds. The controller has no replica: a cluster of
     kcli is for laptops and tests.
+
+    --metrics serves what Kafka's MBeans BrokerTopicMetrics, RequestMetrics, ReplicaManager, DelayedOperationPurgatory
+    and KafkaController count, at http://HOST:PORT/metrics, under the names of Prometheus's JMX exporter, such as
+    kafka_server_brokertopicmetrics_messagesin_total.
     """
     from kcli.cli.environment import StopSignals
     from kcli.cli.property_sources import key_values
@@ -101,6 +109,7 @@ def run(
         for option, value in others.items():
             if value not in (None, False):
                 raise ConfigError(f"--node and {option} cannot be combined; the node has the settings of its cluster")
+    address = _metrics_address(metrics, nodes)
     given = key_values("-c", config or [])
     _warn_of_secrets(env, given)
     of_file = _read_properties(env, properties)
@@ -120,7 +129,24 @@ def run(
             where = {**_use_node(env, merged, node), **where}
         else:
             _choose_listener(merged, given, host, port)
-        return _serve(env, _settings(env, merged, where), where, topics, signals)
+        checked, page = _settings(env, merged, where), _MetricsPage()
+        if address is not None:
+            from kcli.cli.output.openmetrics import metrics_served
+
+            cleanup.enter_context(metrics_served(page, address, env, "--metrics"))
+        return _serve(env, checked, where, topics, signals, page)
+
+
+def _metrics_address(text: str | None, nodes: int | None) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    from kcli.cli.output.openmetrics import check_package, parse_listen
+
+    if nodes is not None:
+        raise ConfigError("--nodes and --metrics cannot be combined; start each node with --node K --metrics HOST:PORT")
+    address = parse_listen(text, "--metrics")
+    check_package()
+    return address
 
 
 def _read_properties(env: Environment, path: str | None) -> dict[str, str]:
@@ -270,6 +296,7 @@ def _serve(
     where: Mapping[str, str],
     topics: list[tuple[str, int | None]],
     signals: StopSignals,
+    page: _MetricsPage,
 ) -> int:
     from kcli.cli.broker.cluster_processes import serve, serve_controller
 
@@ -287,6 +314,7 @@ def _serve(
         controller = ControllerServer(settings, log=log)
         _start(controller, settings, where, signals)
         _print_ready(env, "controller", controller)
+        page.server = controller
         return serve_controller(controller, is_stopping)
 
     from kcli.broker.broker import Broker
@@ -303,7 +331,21 @@ def _serve(
             _create(broker, name, partitions)
         _print_ready(env, "broker", broker)
 
+    page.server = broker
     return serve(broker, is_stopping, on_ready)
+
+
+class _MetricsPage:
+    """The metrics of a server at the time of a scrape, as a collector of prometheus_client. Empty before its start."""
+
+    def __init__(self) -> None:
+        self.server: Broker | CombinedBroker | ControllerServer | None = None
+
+    def collect(self) -> list[Any]:
+        from kcli.broker.metrics import families
+        from kcli.cli.output.openmetrics import Families
+
+        return [] if self.server is None else Families(families(self.server.mbeans())).collect()
 
 
 def _combined(

@@ -10,12 +10,14 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -192,12 +194,47 @@ def test_listening_beyond_loopback_prints_a_warning(running: Any, tmp_path: Path
         (["--ephemeral", "-c", "log.dirs=/tmp/x"], "choose one"),
         (["--port", "1", "-c", "listeners=PLAINTEXT://127.0.0.1:2"], "choose one"),
         (["--port", "99999"], "--port"),
+        (["--ephemeral", "--metrics", "9308"], "--metrics: '9308' is not valid; use HOST:PORT"),
+        (["--ephemeral", "--port", "0", "--metrics", "192.0.2.1:1"], "--metrics: cannot listen on 192.0.2.1:1: "),
+        (["--ephemeral", "--nodes", "2", "--metrics", "127.0.0.1:0"], "--nodes and --metrics cannot be combined"),
     ],
 )
 def test_usage_error_is_one_line_with_status_2(options: list[str], sentence: str) -> None:
     status, err = refused(*options)
     assert (status, len(err.splitlines())) == (2, 1)
     assert sentence in err
+
+
+ROLES = {
+    "broker": (),
+    "controller": ("-c", "process.roles=controller", "-c", "listeners=CONTROLLER://127.0.0.1:0"),
+    "both": (
+        *("-c", "process.roles=broker,controller"),
+        *("-c", "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"),
+    ),
+}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_metrics_are_served_to_prometheus(running: Any, role: str) -> None:
+    own = () if role == "controller" else ("-t", "orders:3")
+    port = () if ROLES[role] else ("--port", "0")
+    names = ("-c", "node.id=1", "-c", "controller.listener.names=CONTROLLER") if ROLES[role] else ()
+    broker = running("--ephemeral", "--metrics", "127.0.0.1:0", *port, *own, *names, *ROLES[role])
+    url = re.search(r"http://\S+/metrics", broker.process.stderr.readline())
+    assert url
+    if role != "controller":
+        with Wire(broker.address) as wire:
+            wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name="orders")]), 12)
+    with urllib.request.urlopen(url[0], timeout=20) as answer:
+        text = answer.read().decode()
+    samples = {sample.name: sample.value for family in parse_text(text) for sample in family.samples}
+    assert samples["kafka_controller_kafkacontroller_activecontrollercount"] == 1
+    if role != "controller":
+        assert samples["kafka_server_replicamanager_leadercount"] == 3
+        assert samples["kafka_controller_kafkacontroller_globalpartitioncount"] == 3
+        assert 'kafka_network_requestmetrics_requests_total{request="Metadata",version="12"} 1.0\n' in text
+    assert broker.end()[0] == 0
 
 
 SECURED = """\
