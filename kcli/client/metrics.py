@@ -14,8 +14,10 @@ from collections.abc import Callable, Mapping
 #: Metrics by group; the tags of a group follow its name: `consumer-node-metrics,node-id=node-1` -> name -> value.
 MetricGroups = dict[str, dict[str, float]]
 
-#: Names of a consumer's sensors: records and bytes of records by response, and rebalances.
+#: Names of a consumer's sensors: delivered records; records and bytes of records by response, also `NAME,topic=TOPIC`;
+#: rebalances, with their duration in ms.
 RECORDS, RECORD_BYTES, REBALANCES = "records-consumed", "bytes-consumed", "rebalances"
+RECORDS_PER_REQUEST = "records-per-request"
 
 _WINDOW_MS = 30_000.0
 _LONG_THROTTLE_MS = 1_000.0
@@ -112,6 +114,7 @@ class ClientMetrics:
         self.on_throttled: Callable[[float], object] | None = None
         self.connections = 0
         self._opened, self._closed = Sensor(), Sensor()
+        self._waits, self._io = Sensor(), Sensor()
         self._all = _NodeSensors()
         self._nodes: dict[int, _NodeSensors] = {}
         self._latencies: dict[str, Sensor] = {}
@@ -146,11 +149,16 @@ class ClientMetrics:
         self.latency(api).record(latency_ms, now_ms)
 
     def throttled(self, api: str, throttle_ms: float, now_ms: float) -> None:
-        """Count the throttle_time_ms of a response, if it is above 0."""
+        """Count the throttle_time_ms of a response, 0 without a quota."""
         before_ms = self.throttle_ms
         self.throttle(api).record(throttle_ms, now_ms)
         if before_ms <= _LONG_THROTTLE_MS < before_ms + throttle_ms and self.on_throttled is not None:
             self.on_throttled(before_ms + throttle_ms)
+
+    def polled(self, waited_ns: int, io_ns: int, now_ms: float) -> None:
+        """Count a poll of the connections, with the time that it has waited for events, and that of its I/O."""
+        self._waits.record(waited_ns, now_ms)
+        self._io.record(io_ns, now_ms)
 
     def _node(self, node_id: int) -> _NodeSensors:
         sensors = self._nodes.get(node_id)
@@ -165,7 +173,7 @@ class ClientMetrics:
         return _at(self._latencies, api)
 
     def throttle(self, api: str) -> Sensor:
-        """The throttle times in ms above 0 in the responses to one API."""
+        """The throttle times in ms of the responses to one API, 0 without a quota."""
         return _at(self._throttles, api)
 
     def sensor(self, name: str) -> Sensor:
@@ -189,6 +197,9 @@ class ClientMetrics:
             **statistics("request-size", sent, now_ms),
             **statistics("request-latency", latency, now_ms),
             "throttle-time-total": self.throttle_ms,
+            **counts("select", self._waits, now_ms),
+            **_times("io-wait", self._waits, now_ms),
+            **_times("io", self._io, now_ms),
         }
         result = {f"{kind}-metrics": totals | _traffic(sent, received, now_ms)}
         for node_id, node in sorted(self._nodes.items()):
@@ -224,6 +235,15 @@ def _traffic(sent: Sensor, received: Sensor, now_ms: float) -> dict[str, float]:
         **counts("response", received, now_ms),
         **sums("outgoing-byte", sent, now_ms),
         **sums("incoming-byte", received, now_ms),
+    }
+
+
+def _times(prefix: str, sensor: Sensor, now_ms: float) -> dict[str, float]:
+    """Return the sum and average of times in ns, and the part of the time that they take."""
+    return {
+        f"{prefix}-time-ns-total": sensor.total,
+        f"{prefix}-time-ns-avg": sensor.average(now_ms),
+        f"{prefix}-ratio": sensor.total_rate(now_ms) / 1e9,
     }
 
 

@@ -194,6 +194,7 @@ class NetworkClient:
         wait_ms = 0.0 if self._completed else min(timeout_ms, refresh_ms, deadline_ms - now_ms)
         self._selector.poll(max(wait_ms, 0.0))
         now_ms = self._clock.now_ms()
+        self.metrics.polled(self._selector.waited_ns, self._selector.io_ns, now_ms)
         self._take_events(now_ms)
         for resume in [self._waiting.pop(node_id) for node_id in list(self._waiting)]:
             resume(now_ms)
@@ -263,9 +264,10 @@ class NetworkClient:
         if entry.request.API_KEY not in _HANDSHAKES:
             self._states.answered(node_id)
         self.metrics.received(node_id, entry.api, len(frame), now_ms - entry.sent_ms, now_ms)
-        throttled_ms = getattr(response, "throttle_time_ms", 0)
-        if throttled_ms > 0:
+        throttled_ms = getattr(response, "throttle_time_ms", None)
+        if throttled_ms is not None:
             self.metrics.throttled(entry.api, throttled_ms, now_ms)
+        if throttled_ms:
             self._states.throttle(node_id, now_ms + throttled_ms)
         return self._finish(entry, Completion(entry.future, response))
 

@@ -1,7 +1,8 @@
 """Metrics of a consumer under Kafka's names: fetches, lag of each partition, and the group: commits, rebalances.
 
 Requests are counted by the client (`kcli.client.metrics`). The lag is computed when it is read, so it costs a poll
-nothing. Source of the names: https://kafka.apache.org/documentation/#consumer_monitoring
+nothing. Bytes are those of the batches as they were received; Java counts the decompressed records in them, without
+the headers of the batches. Source of the names: https://kafka.apache.org/documentation/#consumer_monitoring
 """
 
 from __future__ import annotations
@@ -9,7 +10,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from kcli.client.metrics import REBALANCES, RECORD_BYTES, RECORDS, MetricGroups, counts, statistics, sums
+from kcli.client.metrics import (
+    REBALANCES,
+    RECORD_BYTES,
+    RECORDS,
+    RECORDS_PER_REQUEST,
+    MetricGroups,
+    counts,
+    statistics,
+    sums,
+)
 
 if TYPE_CHECKING:
     from kcli.client.metrics import ClientMetrics
@@ -48,11 +58,25 @@ def fetch_metrics(
         **statistics("fetch-throttle-time", metrics.throttle("Fetch"), now_ms),
         **sums("bytes-consumed", size, now_ms),
         **sums("records-consumed", records, now_ms),
-        "records-per-request-avg": records.average(now_ms),
+        "records-per-request-avg": metrics.sensor(RECORDS_PER_REQUEST).average(now_ms),
         "records-lag-max": largest_lag,
         "records-lead-min": smallest_lead,
     }
-    return {_FETCHES: fetches, **partitions}
+    topics = {tp.topic: _topic_metrics(metrics, tp.topic, now_ms) for tp in list(subscription.partitions())}
+    return {_FETCHES: fetches, **{f"{_FETCHES},topic={topic}": it for topic, it in topics.items() if it}, **partitions}
+
+
+def _topic_metrics(metrics: ClientMetrics, topic: str, now_ms: float) -> dict[str, float]:
+    """Return the metrics of the fetched records of one topic; nothing before its first."""
+    size, records = (metrics.sensor(f"{name},topic={topic}") for name in (RECORD_BYTES, RECORDS_PER_REQUEST))
+    if not size.count:
+        return {}
+    return {
+        **statistics("fetch-size", size, now_ms),
+        **sums("bytes-consumed", size, now_ms),
+        **sums("records-consumed", records, now_ms),
+        "records-per-request-avg": records.average(now_ms),
+    }
 
 
 def group_metrics(metrics: ClientMetrics, assigned: int, now_ms: float) -> MetricGroups:
@@ -73,6 +97,8 @@ def group_metrics(metrics: ClientMetrics, assigned: int, now_ms: float) -> Metri
             **statistics("join-time", join, now_ms),
             **counts("sync", sync, now_ms),
             **statistics("sync-time", sync, now_ms),
+            **statistics("rebalance-latency", rebalances, now_ms),
+            "rebalance-latency-total": rebalances.total,
             "rebalance-total": float(rebalances.count),
             "rebalance-rate-per-hour": rebalances.rate(now_ms) * 3600,
             "last-rebalance-seconds-ago": rebalances.seconds_ago(now_ms),

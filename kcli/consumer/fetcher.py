@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kcli.client.metrics import RECORD_BYTES
+from kcli.client.metrics import RECORD_BYTES, RECORDS_PER_REQUEST
 from kcli.consumer.fetch_buffer import CompletedFetch, FetchBuffer, Section, position_after
 from kcli.consumer.fetch_session import FINAL_EPOCH, FetchSession, PartitionFetch, fetch_topics, forgotten_topics
 from kcli.consumer.fetch_verdict import judge_partition
@@ -61,6 +61,7 @@ class Fetcher:
             check_crcs=config.check_crcs,
             max_decompressed_bytes=config.max_decompressed_batch_bytes,
             decode=decode,
+            on_completed=self._count_records,
         )
         self._read_committed = config.reads_committed
         backoff_ms = config.retry_backoff_ms, config.retry_backoff_max_ms
@@ -239,9 +240,24 @@ class Fetcher:
         self._reopened.discard(node.id)
         self._pacing.answered(node.id, self._sent_ms[node.id], now_ms, is_empty=_is_empty(response))
         received = self._process(node.id, session, response, now_ms)
-        size = sum(len(section.data) for section in received.sections)
-        self._client.metrics.sensor(RECORD_BYTES).record(size, now_ms)
+        if response.responses:  # an idle fetch of a session names no partition
+            self._count_bytes(received, now_ms)
         self.buffer.add(received)
+
+    def _count_bytes(self, received: CompletedFetch, now_ms: float) -> None:
+        sizes: dict[str, int] = {}
+        for section in received.sections:
+            sizes[section.tp.topic] = sizes.get(section.tp.topic, 0) + len(section.data)
+        metrics = self._client.metrics
+        metrics.sensor(RECORD_BYTES).record(sum(sizes.values()), now_ms)
+        for topic, size in sizes.items():
+            metrics.sensor(f"{RECORD_BYTES},topic={topic}").record(size, now_ms)
+
+    def _count_records(self, counts: dict[str, int]) -> None:
+        metrics, now_ms = self._client.metrics, self._client.clock.now_ms()
+        metrics.sensor(RECORDS_PER_REQUEST).record(sum(counts.values()), now_ms)
+        for topic, count in counts.items():
+            metrics.sensor(f"{RECORDS_PER_REQUEST},topic={topic}").record(count, now_ms)
 
     def _node_failed(self, node_id: int, session: FetchSession, error: KcliError, now_ms: float) -> None:
         code = error.code if isinstance(error, BrokerError) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Container, Iterator, Sequence
+from time import monotonic_ns
 from typing import Protocol
 
 from kcli.clock import Clock
@@ -43,6 +44,8 @@ class SelectorLike(Protocol):
     disconnected: dict[str, str]
     refused: set[str]
     failed_sends: list[str]
+    waited_ns: int
+    io_ns: int
 
     def connect(
         self,
@@ -98,6 +101,8 @@ class Selector:
         this long is closed; negative: never. `half_duplex`: a connection is not read while a frame to it is being sent.
         `initial_frame_bytes` are allocated for a frame before any of it arrives.
         """
+        #: Nanoseconds that the last poll has waited for events, and those of its reads and writes.
+        self.waited_ns = self.io_ns = 0
         self.completed_sends: list[str] = []
         self.completed_receives: list[tuple[str, bytearray]] = []
         self.connected: list[str] = []
@@ -240,15 +245,21 @@ class Selector:
 
     def poll(self, timeout_ms: float) -> None:
         """Do all possible I/O, waiting up to `timeout_ms` for it, and set the results."""
+        started_ns = monotonic_ns()
         self._clear_results()
         self._handle_pending()
         self._read_after_memory()
-        for watched, events in self._poller.wait(self._wait_ms(timeout_ms)):
+        waiting_ns = monotonic_ns()
+        ready = self._poller.wait(self._wait_ms(timeout_ms))
+        waited_ns = monotonic_ns()
+        for watched, events in ready:
             if isinstance(watched, Listener):
                 self._accept(watched)
             else:
                 self._handle(watched, events)
         self._close_idle()
+        self.waited_ns = waited_ns - waiting_ns
+        self.io_ns = monotonic_ns() - waited_ns + waiting_ns - started_ns
 
     def _accept(self, listener: Listener) -> None:
         accepted, error = listener.accept()

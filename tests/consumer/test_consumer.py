@@ -57,11 +57,24 @@ def test_metrics_have_fetches_and_the_lag_of_each_partition() -> None:
     assert fetches["fetch-total"] >= 1
     assert fetches["bytes-consumed-total"] == fetches["fetch-size-max"] > 0
     assert fetches["records-lag-max"] == 0
+    of_topic = metrics["consumer-fetch-manager-metrics,topic=t"]
+    assert of_topic["records-consumed-total"] == of_topic["records-per-request-avg"] == 3
+    assert of_topic["bytes-consumed-total"] == fetches["bytes-consumed-total"]
+    assert fetches["fetch-throttle-time-avg"] == 0
     of_partition = metrics["consumer-fetch-manager-metrics,topic=t,partition=0"]
     assert of_partition == {"records-lag": 0, "records-lead": 3}
     consumer.seek(T0, 1)
     assert consumer.metrics()["consumer-fetch-manager-metrics,topic=t,partition=0"]["records-lag"] == 2
     assert "consumer-coordinator-metrics" not in metrics
+
+
+def test_records_per_request_counts_a_response_once_however_many_polls_return_it() -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append(*"abcdefg")
+    consumer = reader(cluster, max_poll_records=2)
+    assert len(values(consumer, polls=4)[T0]) == 7
+    fetches = consumer.metrics()["consumer-fetch-manager-metrics"]
+    assert fetches["records-per-request-avg"] == fetches["records-consumed-total"] == 7
 
 
 def test_consumers_of_a_process_have_client_ids_of_their_own_unless_it_is_given() -> None:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.consumer.subscription import SubscriptionState
 
+# States of a member, of both protocols, in which it waits for its assignment or applies it.
+_REBALANCING = ("preparing", "completing", "joining", "reconciling")
+
 Callback = Callable[[list[TopicPartition]], None]
 
 
@@ -41,6 +44,7 @@ class GroupClient:
         self._on_revoked: Callback | None = None
         self._on_lost: Callback | None = None
         self._leave_deadline_ms = float("inf")
+        self._rebalance_ms: float | None = None  # the time at which the rebalance in progress has begun
         self.membership: Membership | None = None
         self.lookup = CoordinatorLookup(client, config.group_id)
         self.commits = OffsetCommits(client, self.lookup, lambda: self.membership, subscription, config)
@@ -71,7 +75,10 @@ class GroupClient:
         return ConsumerCoordinator(*arguments, in_background=self._in_background)
 
     def _rebalanced(self, added: list[TopicPartition]) -> None:
-        self._client.metrics.sensor(REBALANCES).record(1, self._client.clock.now_ms())
+        now_ms = self._client.clock.now_ms()
+        latency_ms = now_ms - (now_ms if self._rebalance_ms is None else self._rebalance_ms)
+        self._client.metrics.sensor(REBALANCES).record(latency_ms, now_ms)
+        self._rebalance_ms = None
         generation = self._generation()
         text = "joined group %s as %s in generation %d; new partitions: %s"
         self._log(text, generation.member_id, generation.id, _listed(added))
@@ -101,9 +108,15 @@ class GroupClient:
     def poll(self, now_ms: float) -> None:
         """Run the membership, then the commits."""
         if self.membership is not None:
+            self._note_rebalance(self.membership, now_ms)
             self.membership.poll(now_ms)
             now_ms = self._client.clock.now_ms()
+            self._note_rebalance(self.membership, now_ms)
         self.commits.poll(now_ms)
+
+    def _note_rebalance(self, membership: Membership, now_ms: float) -> None:
+        if self._rebalance_ms is None and membership.state in _REBALANCING:
+            self._rebalance_ms = now_ms
 
     def next_ms(self) -> float:
         """Return the time at which `poll` has something to do."""
