@@ -217,7 +217,7 @@ class CorruptRecords(KcliError):
 
 
 class RecordTooLarge(KcliError):
-    """A batch is larger than a limit: the one of the fetch, at which the broker truncated it, or the decompressed size.
+    """A batch is larger than a limit: of the fetch, where the broker cut it off, of the decompressed size, of memory.
 
     Evidence: topic, partition, offset; received (bytes), or next_offset, the offset after the batch.
     """

@@ -72,7 +72,7 @@ def report(env: Environment, error: BaseException, *, verbose: bool = False) -> 
         import traceback
 
         env.report_lines("".join(traceback.format_exception(error)).rstrip().split("\n"))
-    expected = isinstance(error, KcliError | OSError)
+    expected = isinstance(error, KcliError | OSError | MemoryError)
     if isinstance(error, WakeupError) or (not expected and _is_of_a_signal(error)):
         return exit_status.INTERRUPTED
     text = _message(error) or type(error).__name__
@@ -111,6 +111,8 @@ def _message(error: BaseException) -> str:
         return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'standard output'}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory{': ' if str(error) else ''}{error}"
     return _one_line(str(error))
 
 

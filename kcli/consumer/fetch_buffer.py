@@ -233,18 +233,14 @@ class FetchBuffer:
         return handed
 
     def _decode_chunk(self, received: CompletedFetch) -> None:
-        from kcli.protocol.records.decode import RecordSection, decode_sections
-
         whole = self._decode is not None
         next_chunk = received.next_chunk(0.0) if whole else received.next_chunk(self._expansion)
         chunk = [section for section in next_chunk if self._continues(section)]
-        sections = [RecordSection(it.tp.topic, it.tp.partition, it.data, it.fetch_offset, it.aborted) for it in chunk]
-        if self._decode is not None:
-            decoded = self._decode(sections)
-        else:
-            decoded = decode_sections(
-                sections, check_crcs=self._check_crcs, max_decompressed_bytes=self._max_decompressed_bytes
-            )
+        try:
+            decoded = self._decoded(chunk)
+        except MemoryError:
+            decoded = [self._decoded_alone(section) for section in chunk]
+        if self._decode is None:
             self._learn_expansion(chunk, decoded)
         self._has_decoded = True
         received.decoded.extend(zip(chunk, decoded, strict=True))
@@ -255,6 +251,32 @@ class FetchBuffer:
                 if it.remaining is not None
             ]
         )
+
+    def _decoded(self, chunk: list[Section]) -> list[DecodedSection]:
+        from kcli.protocol.records.decode import RecordSection, decode_sections
+
+        sections = [RecordSection(it.tp.topic, it.tp.partition, it.data, it.fetch_offset, it.aborted) for it in chunk]
+        if self._decode is not None:
+            return self._decode(sections)
+        return decode_sections(
+            sections, check_crcs=self._check_crcs, max_decompressed_bytes=self._max_decompressed_bytes
+        )
+
+    def _decoded_alone(self, section: Section) -> DecodedSection:
+        """Decode one section of a chunk for which the memory was too small: only those that need too much fail."""
+        from kcli.protocol.records.columns import RecordColumns
+        from kcli.protocol.records.sections import DecodedSection
+
+        try:
+            return self._decoded([section])[0]
+        except MemoryError:
+            (topic, partition), offset, size = section.tp, section.fetch_offset, len(section.data)
+            text = (
+                f"there is not enough memory to decode {size} bytes of {section.tp} from offset {offset} on; "
+                "set a smaller max.partition.fetch.bytes or max.decompressed.batch.bytes"
+            )
+            error = RecordTooLarge(text, topic=topic, partition=partition, offset=offset, received=size)
+            return DecodedSection(RecordColumns.empty(), offset, error=error)
 
     def _hand_over(self, received: CompletedFetch) -> list[tuple[TopicPartition, RecordColumns]]:
         """Deliver the decoded sections, at most `max_records`."""

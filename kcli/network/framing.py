@@ -142,14 +142,20 @@ class FrameReader:
         return (self._header_read, 4) if self._header_read else None
 
     def space(self) -> memoryview | None:
-        """Return the buffer for the next bytes, to release before `advance`; None while the budget is exhausted."""
+        """Return the buffer for the next bytes, to release before `advance`; None while the budget is exhausted.
+
+        ProtocolError for a frame that does not fit into the memory of the process.
+        """
         if self._header_read < 4:
             return memoryview(self._header)[self._header_read :]
-        if self._frame is None and not self._begin():
-            return None
-        assert self._frame is not None
-        if self._read == len(self._frame):
-            self._grow(self._frame)
+        try:
+            if self._frame is None and not self._begin():
+                return None
+            assert self._frame is not None
+            if self._read == len(self._frame):
+                self._grow(self._frame)
+        except MemoryError:
+            raise ProtocolError(f"there is not enough memory for a frame of {self._length} bytes") from None
         return memoryview(self._frame)[self._read :]
 
     def advance(self, count: int) -> bytearray | None:

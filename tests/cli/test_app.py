@@ -174,6 +174,7 @@ def test_an_output_option_of_other_programs_is_answered_with_ours(word: str) -> 
         (TimeoutExpired("late"), 5),
         (DisconnectedError("gone"), 5),
         (OSError(28, "No space left on device"), 1),
+        (MemoryError(), 1),
         (ZeroDivisionError("division by zero"), 1),
     ],
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kcli.consumer.fetch_buffer import CompletedFetch, FetchBuffer, Section
 from kcli.consumer.subscription import FetchPosition, PartitionFailure, SubscriptionState
-from kcli.errors import KcliError
+from kcli.errors import KcliError, RecordTooLarge
+from kcli.protocol.records import decode
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.structs import TopicPartition
 
@@ -89,3 +92,27 @@ def test_a_halt_ends_when_the_received_data_is_dropped() -> None:
     buffer.take()
     subscription.resume(T0)
     assert not buffer.is_halted(T0, 0)
+
+
+def test_a_section_that_memory_is_too_small_for_fails_with_its_place_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = TopicPartition("t", 1)
+    subscription, buffer = reading()
+    subscription.assign([T0, other])
+    subscription.seek(T0, 7)
+    subscription.seek(other, 0)
+
+    def decode_small(sections: list[decode.RecordSection], **options: int) -> list[decode.DecodedSection]:
+        if any(section.partition == 0 for section in sections):
+            raise MemoryError
+        return decode_sections(sections, **options)
+
+    decode_sections = decode.decode_sections
+    monkeypatch.setattr(decode, "decode_sections", decode_small)
+    large = batches(7, 1)
+    buffer.add(CompletedFetch(1, [Section(T0, large, 7), Section(other, batches(0, 2), 0)], []))
+    assert [(tp, len(columns)) for tp, columns in buffer.take()] == [(other, 2)]
+    (failure,) = buffer.take_failures()
+    assert (failure.tp, failure.offset) == (T0, 7)
+    assert isinstance(failure.error, RecordTooLarge)
+    assert failure.error.evidence == {"topic": "t", "partition": 0, "offset": 7, "received": len(large)}
+    assert f"not enough memory to decode {len(large)} bytes of t-0 from offset 7 on" in str(failure.error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import struct
 
 import pytest
@@ -115,3 +116,17 @@ def feed_header(reader: FrameReader, length: int) -> None:
     with reader.space() as space:
         space[:] = struct.pack(">i", length)
     assert reader.advance(4) is None
+
+
+def test_a_frame_that_does_not_fit_into_memory_is_an_error_with_its_size() -> None:
+    reader = FrameReader(2**31 - 1, initial_frame_bytes=2**31 - 1)
+    with reader.space() as space:
+        space[:] = struct.pack(">i", 2**31 - 1)
+    reader.advance(4)
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, limits[1]))
+    try:
+        with pytest.raises(ProtocolError, match="not enough memory for a frame of 2147483647 bytes"):
+            reader.space()
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)

@@ -193,7 +193,10 @@ def test_records_without_acknowledgement_fail_at_the_timeout(kafka: Kafka) -> No
         (("--transactional-id", "t", "--acks", "1"), "transactional.id requires acks=all"),
         (("--transactional-id", ""), "--transactional-id must not be empty"),
         (("-X", "partitioner.class=X"), "partitioner.class is not supported"),
-        (("-X", "value.serializer=X"), "-X value.serializer has no effect in kcli: values are bytes; remove it"),
+        (
+            ("-X", "value.serializer=X"),
+            "-X value.serializer has no effect in kcli: values are bytes; in Python pass a callable; remove it",
+        ),
         (("-H", ""), "-H: '' is not valid; use NAME=VALUE"),
     ],
 )
