@@ -205,11 +205,22 @@ def test_a_missing_auxiliary_file_loses_no_records(name: str, broker: BrokerProc
 
 
 @pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint", "beside-0/leader-epoch-checkpoint"])
-def test_a_corrupt_checkpoint_is_reported_with_its_file_name(name: str, broker: BrokerProcess) -> None:
-    fill(broker, broker.create_topic("beside", 1), 100)
+def test_a_corrupt_checkpoint_is_rebuilt_and_reported_with_its_file_name(name: str, broker: BrokerProcess) -> None:
+    """Apache Kafka does not start; the logs have everything that the file had."""
+    topic = broker.create_topic("beside", 1)
+    values = fill(broker, topic, 100)
     broker.stop()
     (broker.data / name).write_bytes(b"\xffgarbage\n")
-    assert str(broker.data / name) in refuses_to_start(broker)
+    broker.start()
+    assert str(broker.data / name) in broker.log_file.read_text()
+    assert read(broker, topic) == list(enumerate(values))
+
+
+def test_a_corrupt_checkpoint_that_the_logs_cannot_replace_is_refused_by_name(broker: BrokerProcess) -> None:
+    fill(broker, broker.create_topic("beside", 1), 100)
+    broker.stop()
+    (broker.data / "log-start-offset-checkpoint").write_bytes(b"\xffgarbage\n")
+    assert str(broker.data / "log-start-offset-checkpoint") in refuses_to_start(broker)
 
 
 def test_a_directory_of_another_node_is_refused(broker: BrokerProcess) -> None:

@@ -79,11 +79,15 @@ DAMAGED: dict[str, bytes] = {
 }
 
 
-def in_order_then_stopped(run: Finished, *statuses: int) -> None:
+# With a small limit the memory shows whether decoding stops at the limit.
+SMALL_LIMIT = ("-X", f"max.decompressed.batch.bytes={48 * MEGABYTE}")
+
+
+def in_order_then_stopped(run: Finished, *statuses: int, peak_mb: float = 200) -> None:
     assert "Traceback" not in run.err
     assert run.lines == [b"good 0", b"good 1", b"good 2"]
     assert run.status in (statuses or (1,)), run.err
-    assert run.peak_mb < 200
+    assert run.peak_mb < peak_mb
     assert any("t" in line and "3" in line for line in run.err.splitlines()), run.err
 
 
@@ -156,7 +160,14 @@ def test_the_decompression_bombs_are_valid() -> None:
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
 def test_a_batch_with_a_huge_decompressed_size_is_refused(bomb: Callable[[], bytearray]) -> None:
-    in_order_then_stopped(consume(GOOD + bytes(bomb())))
+    run = consume(GOOD + bytes(bomb()), *SMALL_LIMIT)
+    in_order_then_stopped(run)
+
+
+def test_by_default_a_batch_is_decompressed_up_to_256_mib() -> None:
+    run = consume(GOOD + bytes(bad_batch(zstd_bomb(4000), codec=4)))
+    in_order_then_stopped(run, peak_mb=200 + (256 - 48) * MEGABYTE / 1e6)
+    assert "max.decompressed.batch.bytes (268435456 bytes)" in run.err
 
 
 def test_memory_stays_bounded_for_many_large_batches() -> None:
@@ -192,4 +203,5 @@ def test_repeated_batches_are_not_printed_twice() -> None:
 
 
 def test_a_bomb_after_repeated_batches_ends_the_read() -> None:
-    in_order_then_stopped(consume_from(Forgetful(GOOD + bytes(bad_batch(zstd_bomb(200), codec=4)), end=6)), 1, 5)
+    log = Forgetful(GOOD + bytes(bad_batch(zstd_bomb(200), codec=4)), end=6)
+    in_order_then_stopped(consume_from(log, *SMALL_LIMIT), 1, 5)
