@@ -661,7 +661,13 @@ class Consumer:
     def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record at or after each time, None where there is none. Raise the error of a partition."""
+        """Return the first record at or after each time, None where there is none. Raise the error of a partition.
+
+        Negative times are no times on the wire, but the log's start, its end and others: they raise ValueError.
+        """
+        for tp, time_ms in times_ms.items():
+            if time_ms < 0:
+                raise ValueError(f"time must not be negative; got {time_ms} for {tp}")
         offsets = self._list_offsets(times_ms, timeout_ms)
         return {tp: it if it.offset >= 0 else None for tp, it in offsets.items()}
 

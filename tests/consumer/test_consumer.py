@@ -321,6 +321,14 @@ def test_offsets_of_the_log_and_of_times() -> None:
     assert consumer.offsets_for_times({T0: 9000}) == {T0: None}
 
 
+@pytest.mark.parametrize("time_ms", [-1, -2, -3, -1000])
+def test_a_negative_time_is_refused_and_not_read_as_the_start_or_end_of_the_log(time_ms: int) -> None:
+    cluster = FakeCluster()
+    cluster.topic("t").append("a")
+    with pytest.raises(ValueError, match=f"time must not be negative; got {time_ms} for t-0"):
+        reader(cluster).offsets_for_times({T0: time_ms})
+
+
 # --- responses for an old position
 
 
