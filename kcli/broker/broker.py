@@ -477,7 +477,7 @@ class Broker(ServerLoop):
         config = self.config
         max_connections = max_open_connections()
         quotas = ConnectionQuotas(min(config.max_connections, max_connections), config.max_connections_per_ip)
-        return SocketServer(
+        server = SocketServer(
             self._selector,
             quotas,
             self._handle,
@@ -490,3 +490,5 @@ class Broker(ServerLoop):
             served=self.apis,
             refusal_delay_ms=config.connection_failed_authentication_delay_ms,
         )
+        server.client_quotas = lambda: self.replica_manager.client_quotas
+        return server

@@ -1,4 +1,4 @@
-"""Quotas in bytes per second: of clients (KIP-13, KIP-219) and of replication (KIP-73).
+"""Quotas of clients (bytes and time of requests: KIP-13, KIP-124, KIP-219), addresses (KIP-612), replication (KIP-73).
 
 Pure: no I/O, no clock. The broker measures after the fact: a client that is over its quota is answered, and then not
 read from until its rate is within the quota again. A rate is measured over a few windows, so that short bursts pass.
@@ -11,11 +11,16 @@ from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kcli.broker.client_address import canonical_address
+
 #: Parts of a quota's entity (type, name), sorted by type; a name of None is the default of that type.
 Entity = tuple[tuple[str, str | None], ...]
 
-USER, CLIENT_ID = "user", "client-id"
+USER, CLIENT_ID, ADDRESS = "user", "client-id", "ip"
 PRODUCE_RATE, FETCH_RATE = "producer_byte_rate", "consumer_byte_rate"
+#: Time in handlers, in percent of one thread.
+REQUEST_RATE = "request_percentage"
+CONNECTION_RATE = "connection_creation_rate"
 NO_LIMIT = math.inf
 _MAX_RATES = 10_000
 
@@ -77,13 +82,17 @@ class Rate:
 
 
 class ClientQuotas:
-    """The byte rates of clients against their quotas. `limits` are those by entity, as in `MetadataImage.quotas`."""
+    """The rates of clients and addresses against their quotas.
+
+    `limits` are those by entity, as in `MetadataImage.quotas`. `windows` are the memory of each rate.
+    """
 
     def __init__(self, windows: Windows, limits: Mapping[Entity, Mapping[str, float]]) -> None:
         self.limits = limits
-        self._windows = windows
+        self.windows = windows
         self._rates: dict[tuple[str, str, str], Rate] = {}
         self._found: dict[tuple[str, str, str], tuple[float, tuple[str, str, str]]] = {}
+        self._addresses: dict[str | None, float] | None = None
 
     def __repr__(self) -> str:
         return f"<ClientQuotas {len(self.limits)} entities, {len(self._rates)} rates>"
@@ -91,6 +100,7 @@ class ClientQuotas:
     def changed(self) -> None:
         """Read `limits` again."""
         self._found.clear()
+        self._addresses = None
 
     def limit(self, quota: str, principal: str, client_id: str | None) -> float:
         """Return the quota of a client in bytes per second; infinity if it has none."""
@@ -98,20 +108,46 @@ class ClientQuotas:
 
     def burst_bytes(self, principal: str, client_id: str | None) -> float:
         """Return the bytes that one Fetch may return without an excess on its own."""
-        return self.limit(FETCH_RATE, principal, client_id) * self._windows.full_ms / 1000
+        return self.limit(FETCH_RATE, principal, client_id) * self.windows.full_ms / 1000
 
-    def throttle_ms(self, quota: str, principal: str, client_id: str | None, size: int, now_ms: float) -> int:
-        """Add the bytes of a request or answer; return for how long the client must wait after that, 0 mostly."""
+    def throttle_ms(self, quota: str, principal: str, client_id: str | None, size: float, now_ms: float) -> int:
+        """Add the bytes of a request or answer; return for how long the client must wait after that, 0 mostly.
+
+        For `REQUEST_RATE`, `size` is the time of a request in percent of a second.
+        """
         limit, key = self._find(quota, principal, client_id)
         if limit == NO_LIMIT:
             return 0
+        rate = self._rate(key, now_ms)
+        rate.record(size, now_ms)
+        return math.ceil(rate.wait_ms(limit, now_ms))
+
+    def connection_wait_ms(self, address: str, now_ms: float) -> int:
+        """Count a new connection of an address; return for how long it is held and then closed, 0 if it is served.
+
+        A connection that is not served does not count.
+        """
+        if self._addresses is None:
+            named = [(entity[0][1], limits) for entity, limits in self.limits.items() if entity[0][0] == ADDRESS]
+            rates = [(name, limits.get(CONNECTION_RATE, NO_LIMIT)) for name, limits in named]
+            self._addresses = {name and canonical_address(name): rate for name, rate in rates}
+        limit = self._addresses.get(address, self._addresses.get(None, NO_LIMIT))
+        if limit == NO_LIMIT:
+            return 0
+        rate = self._rate((CONNECTION_RATE, address, ""), now_ms)
+        rate.record(1, now_ms)
+        wait_ms = math.ceil(rate.wait_ms(limit, now_ms))
+        if wait_ms:
+            rate.record(-1, now_ms)
+        return wait_ms
+
+    def _rate(self, key: tuple[str, str, str], now_ms: float) -> Rate:
         rate = self._rates.get(key)
         if rate is None:
             if len(self._rates) >= _MAX_RATES:
                 self._drop_idle(now_ms)
-            rate = self._rates[key] = Rate(self._windows)
-        rate.record(size, now_ms)
-        return math.ceil(rate.wait_ms(limit, now_ms))
+            rate = self._rates[key] = Rate(self.windows)
+        return rate
 
     def take_back(self, quota: str, principal: str, client_id: str | None, size: int, now_ms: float) -> None:
         """Take back the bytes of an answer that is not sent."""
@@ -120,7 +156,7 @@ class ClientQuotas:
             rate.record(-size, now_ms)
 
     def _drop_idle(self, now_ms: float) -> None:
-        for key in [key for key, rate in self._rates.items() if now_ms - rate.used_ms > 2 * self._windows.full_ms]:
+        for key in [key for key, rate in self._rates.items() if now_ms - rate.used_ms > 2 * self.windows.full_ms]:
             del self._rates[key]
 
     def _find(self, quota: str, principal: str, client_id: str | None) -> tuple[float, tuple[str, str, str]]:

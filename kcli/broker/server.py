@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kcli.broker.client_address import canonical_address
@@ -15,6 +16,7 @@ from kcli.broker.control import DROP, SILENCE, Control, Delay, Verdict
 from kcli.broker.handlers.api_table import HANDLERS, ApiTable
 from kcli.broker.metrics import RequestMetrics
 from kcli.broker.pending import Pending, Repeatable
+from kcli.broker.quotas import REQUEST_RATE
 from kcli.broker.request_context import (
     ANONYMOUS,
     CloseConnection,
@@ -33,6 +35,7 @@ from kcli.protocol.registry import ApiKey, api_name
 from kcli.protocol.wire import Message, Request
 
 if TYPE_CHECKING:
+    from kcli.broker.quotas import ClientQuotas
     from kcli.broker.security.authenticator import Authenticator
     from kcli.broker.security.secured_connections import ListenerSecurity
 
@@ -44,6 +47,19 @@ _SASL_HANDSHAKE = int(ApiKey.SASL_HANDSHAKE).to_bytes(2, "big")
 _ACCEPT_AGAIN_MS = 500.0
 # A connection may be closed in favour of a new one after it was quiet for this time.
 _MIN_IDLE_MS = 1000.0
+
+
+# Requests of brokers, which request_percentage exempts.
+_OF_BROKERS = frozenset(
+    {
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.ENVELOPE,
+        ApiKey.WRITE_TXN_MARKERS,
+    }
+)
 
 
 class OutgoingConnections(Protocol):
@@ -119,6 +135,9 @@ class SocketServer:
         self._is_paused = False
         self._repeatable: dict[str, Repeatable] = {}
         self._throttled: dict[str, TimerTask] = {}
+        self._request_waits_ms: dict[str, int] = {}
+        #: Returns the quotas of clients, None without any.
+        self.client_quotas: Callable[[], ClientQuotas | None] = lambda: None
 
     def __repr__(self) -> str:
         return f"<SocketServer {self.quotas!r}{' not accepting' if self._is_paused else ''}>"
@@ -162,10 +181,12 @@ class SocketServer:
         """Read nothing from a connection for this time, because its client is over a quota (KIP-219)."""
         if not self._selector.is_connected(id):
             return
+        until_ms = self._clock.now_ms() + ms
         if id in self._throttled:
+            until_ms = max(until_ms, self._throttled[id].deadline_ms)
             self._throttled[id].cancel()
         self._selector.mute(id)
-        self._throttled[id] = self._timer.call_at(self._clock.now_ms() + ms, lambda: self._end_throttle(id))
+        self._throttled[id] = self._timer.call_at(until_ms, lambda: self._end_throttle(id))
 
     def _end_throttle(self, id: str) -> None:
         del self._throttled[id]
@@ -188,13 +209,22 @@ class SocketServer:
                 self._accepted_count += 1
                 id = str(self._accepted_count)
                 self.quotas.add(id, host)
-                self._register(id, sock, host, listener)
+                now_ms, rates = self._clock.now_ms(), self.client_quotas()
+                if rates is not None and (wait_ms := rates.connection_wait_ms(host, now_ms)):
+                    self._timer.call_at(now_ms + wait_ms, partial(self._close_unserved, id, sock))
+                else:
+                    self._register(id, sock, host, listener)
         if error is not None:
             self._release_descriptors()
             self._log(f"cannot accept connections: {error.strerror}; trying again in {_ACCEPT_AGAIN_MS:.0f} ms", None)
             self._timer.call_at(self._clock.now_ms() + _ACCEPT_AGAIN_MS, lambda: self._pause_accepting(False))
         if error is not None or (self.quotas.is_full and not self._evicts):
             self._pause_accepting(True)
+
+    def _close_unserved(self, id: str, sock: socket.socket) -> None:
+        """Close a connection that exceeds connection_creation_rate, after its wait (KIP-612)."""
+        sock.close()
+        self._release_quota(id)
 
     def _register(self, id: str, sock: socket.socket, host: str, listener: str) -> None:
         security = self._securities.get(listener)
@@ -242,6 +272,7 @@ class SocketServer:
         self.quotas.remove(id)
         self._connections.pop(id, None)
         self._repeatable.pop(id, None)
+        self._request_waits_ms.pop(id, None)
         if id in self._throttled:
             self._throttled.pop(id).cancel()
         if self._is_paused:
@@ -382,7 +413,9 @@ class SocketServer:
             if authenticator is not None and not authenticator.is_complete:
                 result = self._handle_authentication(request, context, authenticator)
             else:
+                begin_ms = self._clock.now_ms()
                 result = self._handle(request, context)
+                self._measure(request, context, begin_ms)
         except CloseConnection:
             self._close(context.connection_id)
             return
@@ -399,6 +432,17 @@ class SocketServer:
             self._send(result.value, context)
         else:
             self._wait(result, context)
+
+    def _measure(self, request: Request[Any], context: RequestContext, begin_ms: float) -> None:
+        """Count the time in the handler towards request_percentage (KIP-124); brokers are exempt."""
+        quotas = self.client_quotas()
+        if quotas is None or context.api_key in _OF_BROKERS or _is_replica(request):
+            return
+        now_ms = self._clock.now_ms()
+        percent = (now_ms - begin_ms) / 10
+        wait_ms = quotas.throttle_ms(REQUEST_RATE, context.principal, context.client_id, percent, now_ms)
+        if wait_ms:
+            self._request_waits_ms[context.connection_id] = min(wait_ms, int(quotas.windows.size_ms))
 
     def _wait(self, pending: Pending[Any], context: RequestContext) -> None:
         """Send the answer when it is complete, and read nothing more from the connection until then."""
@@ -426,6 +470,10 @@ class SocketServer:
     def _send(self, response: Message | EncodedResponse | None, context: RequestContext) -> None:
         """Send the response; None means that the request gets none."""
         self.requests.record(context, response, self._clock.now_ms())
+        if wait_ms := self._request_waits_ms.pop(context.connection_id, 0):
+            self.throttle(context.connection_id, wait_ms)
+            if isinstance(response, Message) and hasattr(response, "throttle_time_ms"):
+                response.throttle_time_ms = max(response.throttle_time_ms, wait_ms)
         if response is None:
             return
         try:
@@ -457,3 +505,9 @@ def _reset(sock: socket.socket) -> None:
     """Close with a TCP reset, as Kafka does above `max.connections.per.ip`."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
     sock.close()
+
+
+def _is_replica(request: Request[Any]) -> bool:
+    """Return whether this is a Fetch of a follower or of an observer."""
+    state = getattr(request, "replica_state", None)
+    return getattr(request, "replica_id", -1) >= 0 or (state is not None and state.replica_id >= 0)

@@ -9,6 +9,7 @@ import pytest
 from kcli.broker.control import DROP, SILENCE, Delay, api_key
 from kcli.broker.handlers import api_table
 from kcli.broker.pending import Pending
+from kcli.broker.quotas import CONNECTION_RATE, ClientQuotas, Windows
 from kcli.broker.request_context import CloseConnection, RequestContext
 from kcli.broker.server import Answer
 from kcli.error_codes import ErrorCode
@@ -335,3 +336,52 @@ def test_api_is_given_by_name_or_key() -> None:
     assert api_key("ListOffsets") == api_key("list_offsets") == api_key(2) == 2
     with pytest.raises(ValueError, match="'Heart'"):
         api_key("Heart")
+
+
+class TestQuotas:
+    """Quotas of addresses (KIP-612) and of the time of requests (KIP-124)."""
+
+    def test_a_connection_over_the_rate_of_its_address_is_held_and_then_closed(self) -> None:
+        limits = {(("ip", None),): {"connection_creation_rate": 1e9}, (("ip", "127.0.0.1"),): {CONNECTION_RATE: 0.1}}
+        with server_rig() as rig:
+            quotas = ClientQuotas(Windows(11, 1000.0), limits)
+            rig.server.client_quotas = lambda: quotas
+            assert ask(rig, rig.connect()).error_code == 0
+            held = rig.connect()
+            held.request(HeartbeatRequest(group_id="g"), 4)
+            rig.poll()
+            assert len(rig.handled) == 1
+            rig.advance(9_000)
+            assert len(rig.quotas) == 2
+            rig.advance(1_500)
+            assert not held.is_open()
+            assert len(rig.quotas) == 1
+            rig.advance(1_000)
+            assert ask(rig, rig.connect()).error_code == 0
+
+    def test_the_time_of_requests_over_the_quota_is_told_and_the_client_waits(self) -> None:
+        limits = {(("user", None),): {"request_percentage": 5.0}}
+        with server_rig() as rig:
+            quotas = ClientQuotas(Windows(11, 1000.0), limits)
+            rig.server.client_quotas = lambda: quotas
+
+            def slow(request: Any, context: RequestContext) -> Answer:
+                rig.clock.advance(600)
+                return HeartbeatResponse()
+
+            rig.handle = slow
+            wire = rig.connect()
+            assert 0 < ask(rig, wire).throttle_time_ms <= 1000
+            wire.request(HeartbeatRequest(group_id="g"), 4)
+            rig.poll()
+            assert len(rig.handled) == 1
+            rig.advance(1_000)
+            assert len(rig.handled) == 2
+
+    def test_without_a_quota_of_the_client_its_time_does_not_count(self) -> None:
+        limits = {(("user", "alice"),): {"request_percentage": 0.1}}
+        with server_rig() as rig:
+            quotas = ClientQuotas(Windows(11, 1000.0), limits)
+            rig.server.client_quotas = lambda: quotas
+            rig.handle = lambda request, context: rig.clock.advance(600) or HeartbeatResponse()
+            assert ask(rig, rig.connect()).throttle_time_ms == 0
