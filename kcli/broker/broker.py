@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from kcli.broker.metrics import MBean
     from kcli.broker.node.controller_ids import ControllerIds
     from kcli.broker.node.node import Node
+    from kcli.broker.quotas import ClientQuotas
     from kcli.broker.security.acl_store import AclStore
     from kcli.broker.security.allow_all import AnyAuthorizer
     from kcli.broker.security.credentials import Credentials
@@ -447,6 +448,11 @@ class Broker(ServerLoop):
 
     # ---- internal ----
 
+    @property
+    def client_quotas(self) -> ClientQuotas | None:
+        """The quotas of clients and addresses; None without any."""
+        return self.replica_manager.client_quotas
+
     def _handle(self, request: Request[Any], context: RequestContext) -> Answer:
         if self.node is not None and self.node.is_forwarded(context.api_key):
             return self.node.forward(request, context)
@@ -490,5 +496,5 @@ class Broker(ServerLoop):
             served=self.apis,
             refusal_delay_ms=config.connection_failed_authentication_delay_ms,
         )
-        server.client_quotas = lambda: self.replica_manager.client_quotas
+        server.client_quotas = lambda: self.client_quotas
         return server

@@ -21,6 +21,8 @@ PRODUCE_RATE, FETCH_RATE = "producer_byte_rate", "consumer_byte_rate"
 #: Time in handlers, in percent of one thread.
 REQUEST_RATE = "request_percentage"
 CONNECTION_RATE = "connection_creation_rate"
+#: Partitions that are created, added or deleted.
+MUTATION_RATE = "controller_mutation_rate"
 NO_LIMIT = math.inf
 _MAX_RATES = 10_000
 
@@ -93,6 +95,7 @@ class ClientQuotas:
         self._rates: dict[tuple[str, str, str], Rate] = {}
         self._found: dict[tuple[str, str, str], tuple[float, tuple[str, str, str]]] = {}
         self._addresses: dict[str | None, float] | None = None
+        self._tokens: dict[tuple[str, str, str], tuple[float, float]] = {}  # with the time at which they were counted
 
     def __repr__(self) -> str:
         return f"<ClientQuotas {len(self.limits)} entities, {len(self._rates)} rates>"
@@ -140,6 +143,26 @@ class ClientQuotas:
         if wait_ms:
             rate.record(-1, now_ms)
         return wait_ms
+
+    def mutate(self, principal: str, client_id: str | None, count: int, now_ms: float, *, refuses: bool) -> int:
+        """Take tokens for changes of the controller (KIP-599); return for how long the client must wait, 0 mostly.
+
+        A client may take more tokens than it has, but none while it owes some: if `refuses`, nothing is taken then.
+        Unused tokens are kept, as many as are made in the time of all windows.
+        """
+        limit, key = self._find(MUTATION_RATE, principal, client_id)
+        if limit == NO_LIMIT:
+            return 0
+        most = limit * self.windows.number * self.windows.size_ms / 1000
+        tokens, then_ms = self._tokens.get(key, (most, now_ms))
+        tokens = min(most, tokens + limit * (now_ms - then_ms) / 1000)
+        is_refused = refuses and tokens < 0
+        if not is_refused:
+            tokens -= count
+        if key not in self._tokens and len(self._tokens) >= _MAX_RATES:
+            self._tokens.clear()
+        self._tokens[key] = tokens, now_ms
+        return math.ceil(-1000 * tokens / limit) if tokens < 0 and (is_refused or not refuses) else 0
 
     def _rate(self, key: tuple[str, str, str], now_ms: float) -> Rate:
         rate = self._rates.get(key)

@@ -62,6 +62,10 @@ _OF_BROKERS = frozenset(
 )
 
 
+# Requests whose handler, or the controller, sets throttle_time_ms by controller_mutation_rate.
+_OF_CONTROLLERS = frozenset({ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS})
+
+
 class OutgoingConnections(Protocol):
     """The owner of connections to other processes in the selector of a `SocketServer`."""
 
@@ -470,7 +474,10 @@ class SocketServer:
     def _send(self, response: Message | EncodedResponse | None, context: RequestContext) -> None:
         """Send the response; None means that the request gets none."""
         self.requests.record(context, response, self._clock.now_ms())
-        if wait_ms := self._request_waits_ms.pop(context.connection_id, 0):
+        wait_ms = self._request_waits_ms.pop(context.connection_id, 0)
+        if context.api_key in _OF_CONTROLLERS and isinstance(response, Message):
+            wait_ms = max(wait_ms, getattr(response, "throttle_time_ms", 0))
+        if wait_ms:
             self.throttle(context.connection_id, wait_ms)
             if isinstance(response, Message) and hasattr(response, "throttle_time_ms"):
                 response.throttle_time_ms = max(response.throttle_time_ms, wait_ms)

@@ -40,6 +40,7 @@ class Node:
         self.timer = Timer()
         self.log_manager = LogManager(DATA, self.files, self.config, self.clock)
         self.replica_manager = ReplicaManager(self.log_manager, self.timer, self.clock, self.config)
+        self.client_quotas = None
         self.cluster = ClusterState(self.config, self.files, self.log_manager, self.replica_manager)
         self.log_manager.open(self.cluster.log_config)
         self.cluster.start()

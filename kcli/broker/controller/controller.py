@@ -30,6 +30,7 @@ from kcli.protocol.messages.allocate_producer_ids import AllocateProducerIdsResp
 from kcli.protocol.messages.unregister_broker import UnregisterBrokerResponse
 from kcli.protocol.metadata_records import (
     AccessControlEntryRecord,
+    ClientQuotaRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from kcli.broker.config import BrokerConfig
     from kcli.broker.controller.security_drafts import DraftAcls, DraftCredentials
+    from kcli.broker.quotas import ClientQuotas
     from kcli.broker.security.allow_all import AnyAuthorizer
     from kcli.broker.security.delegation_tokens import DelegationTokens
     from kcli.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -94,6 +96,7 @@ class Controller:
         self.config = config
         self.image = MetadataImage()
         self.authorizer = _authorizer(config)
+        self.client_quotas: ClientQuotas | None = None
         self.registrations = Registrations(config, cluster_id)
         self._random = random
         self._acls_have_changed = False
@@ -111,8 +114,19 @@ class Controller:
         kind = type(record)
         if kind is RegisterBrokerRecord:
             self.registrations.registered(record.broker_id, offset)
+        elif kind is ClientQuotaRecord:
+            self._set_client_quotas()
         elif kind is AccessControlEntryRecord or kind is RemoveAccessControlEntryRecord:
             self._acls_have_changed = True
+
+    def _set_client_quotas(self) -> None:
+        if self.client_quotas is None:
+            from kcli.broker.quotas import ClientQuotas, Windows
+
+            windows = Windows(self.config.quota_window_num, 1000.0 * self.config.quota_window_size_seconds)
+            self.client_quotas = ClientQuotas(windows, self.image.quotas)
+        self.client_quotas.limits = self.image.quotas
+        self.client_quotas.changed()
 
     def handle(self, request: Request[Any], context: RequestContext) -> Decision:
         """Decide about a request: of a broker, or of a client, for which a broker has forwarded it.
@@ -222,6 +236,7 @@ class _Broker:
     def __init__(self, controller: Controller, draft: Draft, context: RequestContext) -> None:
         self.cluster = controller.cluster(draft)
         self.authorizer = controller.authorizer
+        self.client_quotas = controller.client_quotas
         self.config = _Client(context.principal)
         self._settings = controller.config
         self._draft = draft

@@ -7,8 +7,10 @@ replica.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
+from kcli.broker.handlers.mutations import Mutations
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -22,6 +24,8 @@ from kcli.protocol.messages.create_partitions import (
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
+
+_FIRST_WITH_QUOTA = 3
 
 
 def handle(broker: Broker, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
@@ -37,14 +41,21 @@ def handle(broker: Broker, request: CreatePartitionsRequest, context: RequestCon
     }
     denied = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     results += [_error_result(topic.name, denied) for topic in single if topic.name not in allowed]
-    results += [_grow(broker, topic, request.validate_only) for topic in single if topic.name in allowed]
-    return CreatePartitionsResponse(results=results)
+    mutations = Mutations(broker, context, refused_since=_FIRST_WITH_QUOTA)
+    results += [_grow(broker, topic, request.validate_only, mutations) for topic in single if topic.name in allowed]
+    return CreatePartitionsResponse(throttle_time_ms=mutations.wait_ms, results=results)
 
 
-def _grow(broker: Broker, topic: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:
+def _grow(
+    broker: Broker, topic: CreatePartitionsTopic, validate_only: bool, mutations: Mutations
+) -> CreatePartitionsTopicResult:
     assignments = None if topic.assignments is None else [one.broker_ids for one in topic.assignments]
+    grow = partial(broker.cluster.create_partitions, topic.name, topic.count, assignments=assignments)
     try:
-        broker.cluster.create_partitions(topic.name, topic.count, assignments=assignments, validate_only=validate_only)
+        if mutations.are_counted and not validate_only:
+            grow(validate_only=True)
+            mutations.charge(topic.count - broker.cluster.topics[topic.name].partitions)
+        grow(validate_only=validate_only)
     except BrokerError as error:
         return _error_result(topic.name, error)
     return CreatePartitionsTopicResult(name=topic.name)

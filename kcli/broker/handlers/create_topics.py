@@ -1,17 +1,19 @@
 """CreateTopics (19), v2-7: new topics, with counts or with a manual replica assignment.
 
 The response comes after the topic exists, so `timeout_ms` never expires. Deliberately missing: create-topic policies,
-quotas, and more than one replica: a replication factor above 1 is refused (38).
+and more than one replica: a replication factor above 1 is refused (38).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kcli.broker.cluster_view import DEFAULT
 from kcli.broker.config_entries import topic_entries
+from kcli.broker.handlers.mutations import Mutations
 from kcli.broker.handlers.rights import may_create_topic
 from kcli.broker.request_context import RequestContext
 from kcli.broker.topic_rules import METADATA_LOG, check_new_name
@@ -29,6 +31,8 @@ from kcli.protocol.messages.create_topics import (
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
 
+_FIRST_WITH_QUOTA = 6
+
 
 def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     """Return a result per topic; a duplicate name is refused."""
@@ -36,9 +40,10 @@ def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext
     single = [topic for topic in request.topics if counts[topic.name] == 1]
     is_allowed = {topic.name: _is_allowed(broker, context, topic.name) for topic in single}
     entries = _Entries(broker)
+    mutations = Mutations(broker, context, refused_since=_FIRST_WITH_QUOTA)
     with broker.cluster.creating_together() as failures:
         results = [
-            _create(broker, topic, request.validate_only, context, entries)
+            _create(broker, topic, request.validate_only, context, entries, mutations)
             for topic in single
             if is_allowed[topic.name]
         ]
@@ -50,7 +55,7 @@ def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext
     ]
     denied = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     results += [_error_result(name, denied) for name, allowed in is_allowed.items() if not allowed]
-    return CreateTopicsResponse(topics=results)
+    return CreateTopicsResponse(throttle_time_ms=mutations.wait_ms, topics=results)
 
 
 def _is_allowed(broker: Broker, context: RequestContext, name: str) -> bool:
@@ -59,18 +64,26 @@ def _is_allowed(broker: Broker, context: RequestContext, name: str) -> bool:
 
 
 def _create(
-    broker: Broker, requested: CreatableTopic, validate_only: bool, context: RequestContext, entries: _Entries
+    broker: Broker,
+    requested: CreatableTopic,
+    validate_only: bool,
+    context: RequestContext,
+    entries: _Entries,
+    mutations: Mutations,
 ) -> CreatableTopicResult:
     try:
         check_new_name(requested.name, broker.cluster.topics)  # errors of the name come before all others
-        topic = broker.cluster.create_topic(
+        create = partial(
+            broker.cluster.create_topic,
             requested.name,
             requested.num_partitions,
             requested.replication_factor,
             _configs(requested),
             assignments=_assignments(requested),
-            validate_only=validate_only,
         )
+        if mutations.are_counted and not validate_only:
+            mutations.charge(create(validate_only=True).partitions)
+        topic = create(validate_only=validate_only)
     except BrokerError as error:
         return _error_result(requested.name, error)
     if not broker.authorizer.allows(context, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from kcli.broker.handlers.mutations import Mutations
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _NO_ID = UUID(int=0)
 _FIRST_BY_ID = 6
+_FIRST_WITH_QUOTA = 5
 _FIRST_WITH_DISABLED = 3  # TOPIC_DELETION_DISABLED
 
 
@@ -42,7 +44,9 @@ def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestContext
     targets = _targets(request, context.api_version)
     if not broker.cluster.settings.delete_topic_enable:
         return DeleteTopicsResponse(responses=[one.result(_disabled(context.api_version)) for one in targets])
-    return DeleteTopicsResponse(responses=list(_delete_all(broker, targets, context)))
+    mutations = Mutations(broker, context, refused_since=_FIRST_WITH_QUOTA)
+    results = list(_delete_all(broker, targets, context, mutations))
+    return DeleteTopicsResponse(throttle_time_ms=mutations.wait_ms, responses=results)
 
 
 def _targets(request: DeleteTopicsRequest, version: int) -> list[_Target]:
@@ -51,7 +55,9 @@ def _targets(request: DeleteTopicsRequest, version: int) -> list[_Target]:
     return [_Target(topic.name, topic.topic_id) for topic in request.topics]
 
 
-def _delete_all(broker: Broker, targets: list[_Target], context: RequestContext) -> Iterator[DeletableTopicResult]:
+def _delete_all(
+    broker: Broker, targets: list[_Target], context: RequestContext, mutations: Mutations
+) -> Iterator[DeletableTopicResult]:
     counts = Counter(targets)
     if not broker.authorizer.is_open:
         for target in [target for target in counts if _fault(target, counts[target]) is None]:
@@ -69,7 +75,7 @@ def _delete_all(broker: Broker, targets: list[_Target], context: RequestContext)
         if fault:
             yield target.result(_invalid(fault))
         else:
-            yield _delete(cluster, target, context.now_wall_ms)
+            yield _delete(cluster, target, context.now_wall_ms, mutations)
 
 
 def _denial(broker: Broker, target: _Target, context: RequestContext) -> DeletableTopicResult | None:
@@ -106,8 +112,11 @@ def _fault(target: _Target, count: int) -> str | None:
     return None
 
 
-def _delete(cluster: ClusterView, target: _Target, now_wall_ms: int) -> DeletableTopicResult:
+def _delete(cluster: ClusterView, target: _Target, now_wall_ms: int, mutations: Mutations) -> DeletableTopicResult:
     try:
+        found = cluster.topic_by_id(target.topic_id) if target.name is None else cluster.topics.get(target.name)
+        if found is not None:
+            mutations.charge(found.partitions)
         topic = cluster.delete_topic(target.topic_id if target.name is None else target.name, now_wall_ms=now_wall_ms)
     except BrokerError as error:
         return target.result(error)
