@@ -34,11 +34,11 @@ from kcli.structs import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
     from kcli.broker.coordinator_partitions import CoordinatorPartitions
+    from kcli.broker.counters import MBean
     from kcli.broker.data_dir import DataDir
     from kcli.broker.files import Files
     from kcli.broker.group.group_coordinator import GroupCoordinator
     from kcli.broker.group.offset_store import OffsetStore
-    from kcli.broker.metrics import MBean
     from kcli.broker.node.controller_ids import ControllerIds
     from kcli.broker.node.node import Node
     from kcli.broker.quotas import ClientQuotas
@@ -438,9 +438,18 @@ class Broker(ServerLoop):
 
     def mbeans(self) -> list[MBean]:
         """Return the metrics. May be called from any thread while the loop runs."""
-        from kcli.broker.metrics import broker_metrics
+        return self.call(self.read_mbeans)
 
-        return self.call(lambda: broker_metrics(self))
+    def read_mbeans(self) -> list[MBean]:
+        """Return the metrics, in the loop thread."""
+        from kcli.broker.mbeans import broker_metrics, controller_gauges
+
+        fetched = 0 if self.node is None else self.node.fetchers.bytes_in
+        found = broker_metrics(self.replica_manager, self.server.requests, fetched)
+        if self.node is None:  # it is its own controller
+            topics = self.cluster.topics
+            found += controller_gauges(len(topics), sum(topic.partitions for topic in topics.values()), 0, 1, 0)
+        return found
 
     def kill(self) -> None:
         """End it as kill -9 would: nothing is flushed or marked."""

@@ -27,7 +27,7 @@ from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsReq
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
-    from kcli.broker.metrics import MBean
+    from kcli.broker.counters import MBean
     from kcli.broker.security.listeners import Endpoint
 
 _CREATE_TOPICS_VERSION = 7
@@ -165,7 +165,7 @@ class CombinedBroker:
 
     def mbeans(self) -> list[MBean]:
         """Return the metrics: requests to the broker, and gauges of both. May be called from any thread."""
-        from kcli.broker.metrics import CONTROLLER
+        from kcli.broker.mbeans import CONTROLLER
 
         return self.broker.mbeans() + [bean for bean in self.controller.mbeans() if bean.domain == CONTROLLER]
 

@@ -198,9 +198,9 @@ class EmbeddedBroker:
         For example `metrics()["kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=t"]["Count"]`. They
         count from the start of the broker.
         """
-        from kcli.broker.metrics import broker_metrics, by_mbean
+        from kcli.broker.mbeans import by_mbean
 
-        return by_mbean(self.call(broker_metrics))
+        return by_mbean(self.call(lambda broker: broker.read_mbeans()))
 
     # ---- test hooks ----
 

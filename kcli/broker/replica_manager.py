@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
+from kcli.broker.counters import EXPECTED_REFUSALS, TopicMetrics
 from kcli.broker.delayed import (
     DelayedDeleteRecords,
     DelayedFetch,
@@ -17,7 +18,6 @@ from kcli.broker.delayed import (
 from kcli.broker.fetch_sessions import FetchSessionCache
 from kcli.broker.files import lacks_descriptors
 from kcli.broker.long_work import LongWork
-from kcli.broker.metrics import EXPECTED_REFUSALS, TopicMetrics
 from kcli.broker.partition import ACKS_ALL, FetchParams, Partition, PartitionFetch, PartitionRead
 from kcli.broker.pending import Pending
 from kcli.broker.purgatory import Purgatory

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kcli.broker.client_address import canonical_address
 from kcli.broker.connection_quotas import ConnectionQuotas
 from kcli.broker.control import DROP, SILENCE, Control, Delay, Verdict
+from kcli.broker.counters import RequestMetrics
 from kcli.broker.handlers.api_table import HANDLERS, ApiTable
-from kcli.broker.metrics import RequestMetrics
 from kcli.broker.pending import Pending, Repeatable
 from kcli.broker.quotas import REQUEST_RATE
 from kcli.broker.request_context import (

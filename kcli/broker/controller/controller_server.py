@@ -36,8 +36,8 @@ from kcli.protocol.wire import Request
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
+    from kcli.broker.counters import MBean
     from kcli.broker.files import Files
-    from kcli.broker.metrics import MBean
     from kcli.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
     from kcli.protocol.messages.envelope import EnvelopeRequest
 
@@ -246,9 +246,9 @@ class ControllerServer(ServerLoop):
 
     def mbeans(self) -> list[MBean]:
         """Return the metrics. May be called from any thread while the loop runs."""
-        from kcli.broker.metrics import controller_metrics
+        from kcli.broker.mbeans import controller_metrics
 
-        return self.call(lambda: controller_metrics(self))
+        return self.call(lambda: self.server.requests.mbeans() + controller_metrics(self.controller.image))
 
     def kill(self) -> None:
         """End it as kill -9 would: nothing is flushed or marked."""

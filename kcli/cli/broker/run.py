@@ -342,7 +342,7 @@ class _MetricsPage:
         self.server: Broker | CombinedBroker | ControllerServer | None = None
 
     def collect(self) -> list[Any]:
-        from kcli.broker.metrics import families
+        from kcli.broker.mbeans import families
         from kcli.cli.output.openmetrics import Families
 
         return [] if self.server is None else Families(families(self.server.mbeans())).collect()

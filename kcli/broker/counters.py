@@ -1,39 +1,26 @@
-"""Metrics of a broker: what Kafka's MBeans count, under their names.
+"""Counts of a broker's work: of topics in the replica manager (BrokerTopicMetrics), of requests in the server.
 
-The parts of the broker count in plain attributes: `TopicMetrics` (BrokerTopicMetrics) in the replica manager,
-`RequestMetrics` in the server. `broker_metrics` and `controller_metrics` read them, and the gauges, when somebody asks.
-`by_mbean` and `families` show the result as JMX and as Prometheus's JMX exporter name it.
-
-A meter has its `Count` since the start; there are no rates, which Prometheus computes. The answers of hooks in tests
-are counted, too. Missing: metrics of single partitions, of log cleaning, and of coordinators.
-
-Source of the names: https://kafka.apache.org/documentation/#monitoring
+They are plain attributes; `mbeans` reads them when somebody asks. The answers of hooks in tests are counted, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.broker.request_context import EncodedResponse
 from kcli.error_codes import ErrorCode
-from kcli.metric import Metric
 from kcli.protocol.registry import api_name
 from kcli.protocol.wire import Message, fields_of
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
-    from kcli.broker.controller.controller_server import ControllerServer
     from kcli.broker.delayed import FetchTarget
     from kcli.broker.log.log import AppendInfo
     from kcli.broker.partition import PartitionRead
     from kcli.broker.request_context import RequestContext
 
 _TOPIC_METRICS = "kafka.server:type=BrokerTopicMetrics"
-_REPLICA_MANAGER = "kafka.server:type=ReplicaManager"
-_PURGATORY = "kafka.server:type=DelayedOperationPurgatory"
 _REQUESTS = "kafka.network:type=RequestMetrics"
-CONTROLLER = "kafka.controller:type=KafkaController"
 
 
 #: Kafka returns the log start offset with a refused batch, and counts a failed Produce, except with these errors.
@@ -103,7 +90,7 @@ class TopicCounts:
         produces: int
 
 
-_TOPIC_NAMES = {
+TOPIC_NAMES = {
     "messages_in": "MessagesInPerSec",
     "bytes_in": "BytesInPerSec",
     "bytes_out": "BytesOutPerSec",
@@ -162,17 +149,17 @@ class TopicMetrics:
         """Leave a deleted topic out; the totals keep its counts."""
         counts = self._topics.pop(topic, None)
         if counts is not None:
-            for name in _TOPIC_NAMES:
+            for name in TOPIC_NAMES:
                 setattr(self._deleted, name, getattr(self._deleted, name) + getattr(counts, name))
 
     def mbeans(self, replication_bytes_in: int) -> list[MBean]:
         found = []
-        for attribute, name in _TOPIC_NAMES.items():
+        for attribute, name in TOPIC_NAMES.items():
             by_topic = {topic: getattr(counts, attribute) for topic, counts in self._topics.items()}
-            found.append(_meter(_TOPIC_METRICS, name, sum(by_topic.values()) + getattr(self._deleted, attribute)))
-            found += [_meter(_TOPIC_METRICS, name, count, topic=topic) for topic, count in sorted(by_topic.items())]
-        found.append(_meter(_TOPIC_METRICS, "ReplicationBytesInPerSec", replication_bytes_in))
-        found.append(_meter(_TOPIC_METRICS, "ReplicationBytesOutPerSec", self.replication_bytes_out))
+            found.append(meter(_TOPIC_METRICS, name, sum(by_topic.values()) + getattr(self._deleted, attribute)))
+            found += [meter(_TOPIC_METRICS, name, count, topic=topic) for topic, count in sorted(by_topic.items())]
+        found.append(meter(_TOPIC_METRICS, "ReplicationBytesInPerSec", replication_bytes_in))
+        found.append(meter(_TOPIC_METRICS, "ReplicationBytesOutPerSec", self.replication_bytes_out))
         return found
 
 
@@ -218,9 +205,9 @@ class RequestMetrics:
         for key, counts in sorted(self._apis.items()):
             api = api_name(key)
             for version, count in sorted(counts.versions.items()):
-                found.append(_meter(_REQUESTS, "RequestsPerSec", count, request=api, version=str(version)))
+                found.append(meter(_REQUESTS, "RequestsPerSec", count, request=api, version=str(version)))
             for code, count in sorted(counts.errors.items()):
-                found.append(_meter(_REQUESTS, "ErrorsPerSec", count, request=api, error=ErrorCode.of(code).name))
+                found.append(meter(_REQUESTS, "ErrorsPerSec", count, request=api, error=ErrorCode.of(code).name))
             attributes = {
                 "Count": float(counts.requests),
                 "Mean": counts.total_ms / counts.requests,
@@ -259,93 +246,11 @@ def _count_errors(message: Any, plan: _ErrorPlan, errors: dict[int, int]) -> Non
             _count_errors(row, below, errors)
 
 
-# ---- reading ----
-
-
-def broker_metrics(broker: Broker) -> list[MBean]:
-    """Return the metrics of a broker, in its loop thread."""
-    manager, replicas, node = broker.replica_manager, broker.replica_manager.replicas, broker.node
-    found = manager.metrics.mbeans(0 if node is None else node.fetchers.bytes_in)
-    found += broker.server.requests.mbeans()
-    leaders = [partition for partition in manager.partitions.values() if partition.is_leader]
-    states = [partition.state for partition in leaders if partition.state is not None]
-    gauges = {
-        "LeaderCount": len(leaders),
-        "PartitionCount": len(manager.partitions),
-        "OfflineReplicaCount": len(manager.partitions) if manager.log_manager.failed is not None else 0,
-        "UnderReplicatedPartitions": sum(len(state.isr) < len(state.replicas) for state in states),
-        "UnderMinIsrPartitionCount": sum(partition.is_under_min_isr for partition in leaders),
-    }
-    found += [_gauge(_REPLICA_MANAGER, name, value) for name, value in gauges.items()]
-    if replicas is not None:
-        changes = replicas.isr_changes
-        found.append(_meter(_REPLICA_MANAGER, "IsrExpandsPerSec", changes.expanded))
-        found.append(_meter(_REPLICA_MANAGER, "IsrShrinksPerSec", changes.shrunk))
-    purgatories = {"Produce": manager.produces, "Fetch": manager.fetches, "DeleteRecords": manager.deletes}
-    for operation, purgatory in purgatories.items():
-        found.append(_gauge(_PURGATORY, "PurgatorySize", purgatory.watched, delayedOperation=operation))
-        found.append(_gauge(_PURGATORY, "NumDelayedOperations", purgatory.delayed, delayedOperation=operation))
-    if node is None:  # it is its own controller
-        topics = broker.cluster.topics
-        found += _controller_gauges(len(topics), sum(topic.partitions for topic in topics.values()), 0, 1, 0)
-    return found
-
-
-def controller_metrics(server: ControllerServer) -> list[MBean]:
-    """Return the metrics of a controller, in its loop thread."""
-    image = server.controller.image
-    states = [state for _, state in image.partitions()]
-    offline = sum(state.leader < 0 for state in states)
-    fenced = sum(broker.is_fenced for broker in image.brokers.values())
-    return server.server.requests.mbeans() + _controller_gauges(
-        len(image.topics), len(states), offline, len(image.brokers) - fenced, fenced
-    )
-
-
-def _controller_gauges(topics: int, partitions: int, offline: int, active: int, fenced: int) -> list[MBean]:
-    gauges = {
-        "ActiveControllerCount": 1,
-        "ActiveBrokerCount": active,
-        "FencedBrokerCount": fenced,
-        "GlobalTopicCount": topics,
-        "GlobalPartitionCount": partitions,
-        "OfflinePartitionsCount": offline,
-    }
-    return [_gauge(CONTROLLER, name, value) for name, value in gauges.items()]
-
-
-def _meter(domain: str, name: str, count: float, **tags: str) -> MBean:
+def meter(domain: str, name: str, count: float, **tags: str) -> MBean:
+    """Return a count since the start; there are no rates, which Prometheus computes."""
     return MBean(domain, name, tuple(tags.items()), {"Count": float(count)})
 
 
-def _gauge(domain: str, name: str, value: float, **tags: str) -> MBean:
+def gauge(domain: str, name: str, value: float, **tags: str) -> MBean:
+    """Return a value of now."""
     return MBean(domain, name, tuple(tags.items()), {"Value": float(value)})
-
-
-def by_mbean(mbeans: Iterable[MBean]) -> dict[str, dict[str, float]]:
-    """Return the attributes by the name of the MBean, `kafka.server:type=ReplicaManager,name=LeaderCount`."""
-    return {
-        f"{bean.domain},name={bean.name}{''.join(f',{key}={value}' for key, value in bean.tags)}": bean.attributes
-        for bean in mbeans
-    }
-
-
-def families(mbeans: Iterable[MBean]) -> list[Metric]:
-    """Return metrics with the names of Prometheus's JMX exporter: `kafka_server_replicamanager_leadercount`.
-
-    The sum of all topics has no label `topic`. Of a time in ms there is the sum; the number is that of the requests.
-    """
-    found: dict[str, Metric] = {}
-    labels: Mapping[str, tuple[str, ...]] = dict.fromkeys((*_TOPIC_NAMES.values(),), ("topic",))
-    for bean in mbeans:
-        keys = labels.get(bean.name, tuple(key for key, _ in bean.tags))
-        value, is_counter = bean.attributes.get("Value"), "Value" not in bean.attributes
-        if value is None:
-            value = bean.attributes["Count"] * bean.attributes.get("Mean", 1.0)
-        domain, _, kind = bean.domain.partition(":type=")
-        name = "_".join((domain.replace(".", "_"), kind, bean.name.removesuffix("PerSec"))).lower()
-        text = f"{bean.domain},name={bean.name}{', the sum since the start' if 'Mean' in bean.attributes else ''}"
-        metric = found.setdefault(name, Metric(name, text, keys, [], is_counter))
-        tags = dict(bean.tags)
-        metric.samples.append((tuple(tags.get(key, "") for key in keys), value))
-    return list(found.values())
