@@ -151,10 +151,20 @@ def finish_interrupted(folder: Path) -> int:
     try:
         journal = json.loads(path.read_text())
         swaps = [Swap(it["new"], it["staged"], tuple(it["old"])) for it in journal["swaps"]]
+        log = journal.get("log")
+        named = [name for swap in swaps for name in (swap.new, swap.staged, *swap.old)]
+        if not all(_is_within(name) for name in [*named, *([] if log is None else [log])]):
+            raise ValueError("it names a file outside of the folder")
     except (ValueError, KeyError, TypeError):
         raise KcliError(f"{path} is not a journal of kcli; move it away to continue") from None
-    _apply(folder, swaps, journal.get("log"))
+    _apply(folder, swaps, log)
     return len(swaps)
+
+
+def _is_within(name: str) -> bool:
+    """Return whether a name in the journal, which others may have written, stays below the folder."""
+    path = Path(name)
+    return not path.is_absolute() and ".." not in path.parts
 
 
 def _apply(folder: Path, swaps: Sequence[Swap], log: str | None) -> None:

@@ -182,3 +182,20 @@ def test_tables_and_folders_in_use_are_refused(tmp_path: Path) -> None:
             list_files(tmp_path / name)
     with locked(tmp_path), pytest.raises(Refused, match="another process compacts"), locked(tmp_path):
         pass
+
+
+@pytest.mark.parametrize("name", ["../victim", "a/../../victim", "{folder}/victim"])
+@pytest.mark.parametrize("field", ["new", "staged", "old", "log"])
+def test_a_planted_journal_names_no_file_outside_of_its_folder(tmp_path: Path, field: str, name: str) -> None:
+    """Others may write into the folder of an export."""
+    victim, folder = tmp_path / "victim", tmp_path / "lake"
+    victim.write_text("kept")
+    (folder / "_compact").mkdir(parents=True)
+    (folder / "part").write_text("records")
+    planted = name.format(folder=tmp_path)
+    named = {"new": "part", "staged": "part", "old": "part-old", "log": None, field: planted}
+    swap = {"new": named["new"], "staged": named["staged"], "old": [named["old"]]}
+    (folder / "_compact" / "journal.json").write_text(json.dumps({"log": named["log"], "swaps": [swap]}))
+    with pytest.raises(KcliError, match="is not a journal of kcli"):
+        finish_interrupted(folder)
+    assert victim.read_text() == "kept"
