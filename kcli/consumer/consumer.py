@@ -661,7 +661,7 @@ class Consumer:
     def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record at or after each time, None where there is none. Raise the error of a partition.
+        """Return the first record at or after each time, None without one. Raise the error of a partition.
 
         Negative times are no times on the wire, but the log's start, its end and others: they raise ValueError.
         """

@@ -28,7 +28,7 @@ OnAck = Callable[[RecordMetadata, "KcliError | None"], object]
 
 
 class SendCallables(NamedTuple):
-    """The callables of one producer; None where there is none."""
+    """The callables of one producer; None: not given."""
 
     key_serializer: Serializer | None
     value_serializer: Serializer | None
