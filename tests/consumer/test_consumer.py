@@ -1015,6 +1015,7 @@ def test_a_poll_ends_with_a_failed_authentication_at_once() -> None:
             consumer.poll(60_000)
         assert cluster.clock.now_ms() - began_ms < 2_000
     gate.knows_alice = True
+    cluster.clock.advance(1_000)  # the largest reconnect backoff: until it ends, the refusal counts
     assert values(consumer) == {T0: ["a"]}
 
 
