@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -526,7 +527,7 @@ class Admin:
 
         return read_live_group(self._client, group, self._deadline_ms())
 
-    def foresee(self, group: str, assignor: str | None = None, changes: Changes | None = None) -> Comparison:
+    def forecast(self, group: str, assignor: str | None = None, changes: Changes | None = None) -> Comparison:
         """Forecast the next assignment of a group and compare it with the current one. Changes nothing.
 
         `assignor` is a name of `kcli.assignors.lookup`, by default that of the group; `changes` adds or removes members
@@ -541,6 +542,11 @@ class Admin:
         topics, members = change(live.topics, live.members, changes or Changes())
         before = {member.id: member.owned for member in live.members}
         return compare(before, forecast_assignment(name, topics, members))
+
+    def foresee(self, group: str, assignor: str | None = None, changes: Changes | None = None) -> Comparison:
+        """Deprecated: the name of `forecast` before version 0.1.0."""
+        warnings.warn("Admin.foresee is called Admin.forecast", DeprecationWarning, stacklevel=2)
+        return self.forecast(group, assignor, changes)
 
 
 def _only(results: Results[str, T], name: str) -> T:

@@ -184,9 +184,10 @@ def test_members_are_removed_and_the_next_assignment_is_forecast(broker: Embedde
             consumer.poll(0.05)
         live = admin.assignment("readers")
         assert [member.owned for member in live.members] == [(T0, T1)]
-        comparison = admin.foresee("readers", changes=Changes(more=1))
+        comparison = admin.forecast("readers", changes=Changes(more=1))
         assert [move.partition for move in comparison.moved] == [T1]
-        assert admin.foresee("readers", "sticky").moves == []
+        with pytest.warns(DeprecationWarning, match=r"Admin\.forecast"):
+            assert admin.foresee("readers", "sticky").moves == []
         (planned,) = admin.plan_member_removal("readers", instances=["reader-1"])
         assert planned.member is not None
         removed = admin.remove_members("readers", [planned.member])
