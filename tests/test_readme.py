@@ -17,12 +17,15 @@ from pathlib import Path
 
 import pytest
 
+from kcli import __version__
 from kcli.cli import exit_status
+from kcli.cli.output import json
 from tests.certificates import Certificates
 from tests.cli.fake import run_kcli
 from tests.needs import needs_kerberos_library, needs_package
 
 ROOT = Path(__file__).parents[1]
+CHANGELOG = ROOT / "CHANGELOG.md"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 BENCH = ROOT / "tests" / "bench" / "README.md"
 PAGES = (ROOT / "README.md", ROOT / "kcli" / "cli" / "docs" / "guide.md")
@@ -118,6 +121,15 @@ def test_names_in_the_recipes_exist() -> None:
     for word in {word for word in words if re.fullmatch(r"kcli(\.\w+)+", word)}:
         module, _, name = word.rpartition(".")
         assert hasattr(importlib.import_module(module), name) or find_spec(word), word
+
+
+def test_the_contracts_are_those_of_the_changelog() -> None:
+    """A change of these numbers breaks scripts: it needs a line in CHANGELOG.md, and a new version of the document."""
+    text = CHANGELOG.read_text("utf-8")
+    assert f"\n## {__version__} (" in text
+    assert json.VERSION == 1
+    assert '`"kcli": 1`' in text
+    assert tuple(exit_status.MEANINGS) == (0, 1, 2, 3, 4, 5, 6, 130)
 
 
 def test_no_text_installs_the_other_program_of_this_name() -> None:
