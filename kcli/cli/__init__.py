@@ -16,8 +16,10 @@ One thread runs a command. Signals are handled by Python's default, except where
 - Only `parser` touches typer. It rewords typer's usage errors.
 - A command reports an error by raising it; `app.report` prints one line and returns the status of
   `exit_status.status_of`.
-- Common options are one parameter (`common: Common`), which the parser expands; a command that declares an option of
-  the same name replaces the common one.
+- Options travel as one value: a NamedTuple whose fields are options, with a `check()` if they depend on each other.
+  `run` takes it as one parameter, and the parser expands it. `Common` is made of one, the environment and files. Of two
+  options with the same name, the first replaces the other.
+- The options of several families are in `options`, those of one family in its own `options`.
 - The docstring of `run` is the text of `--help` and of the manual page; `python -m kcli.cli.docs` regenerates the
   pages.
 """

@@ -15,7 +15,7 @@ The current profile is the default cluster: its properties apply only if nothing
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, TypeVar, cast
@@ -43,6 +43,54 @@ DEFAULT_TIMEOUT_S = 30.0
 OUTPUTS = ("table", "json", "jsonl", "csv", "tsv")
 
 
+class CommonOptions(NamedTuple):
+    """The options of every networked command, as given."""
+
+    profile: Annotated[
+        str | None,
+        Option(
+            "--profile",
+            "-P",
+            metavar="PROFILE",
+            help="Use this profile, see kcli profile; none: no profile. [KCLI_PROFILE; the current one]",
+        ),
+    ] = None
+    bootstrap_server: Annotated[
+        str | None,
+        Option(
+            "--bootstrap-server",
+            "-b",
+            metavar="HOST:PORT,...",
+            help=f"Connect to these brokers first. [KCLI_BOOTSTRAP_SERVER; {DEFAULT_BOOTSTRAP}]",
+        ),
+    ] = None
+    property: Annotated[
+        list[str] | None,
+        Option(
+            "--property", "-X", metavar="KEY=VALUE", help="Set a Kafka client property; repeatable. [KCLI_PROPERTY]"
+        ),
+    ] = None
+    command_config: Annotated[
+        str | None,
+        Option(
+            "--command-config", metavar="FILE", help="Read Kafka client properties from a file. [KCLI_COMMAND_CONFIG]"
+        ),
+    ] = None
+    timeout: Annotated[
+        float | None,
+        Option(
+            "--timeout",
+            metavar="SECONDS",
+            help=f"Wait at most this long for brokers. [KCLI_TIMEOUT; {DEFAULT_TIMEOUT_S:g}]",
+        ),
+    ] = None
+    output: Annotated[
+        str | None,
+        Option("--output", "-O", metavar="|".join(OUTPUTS), help="Set the output format. [KCLI_OUTPUT; table]"),
+    ] = None
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Print more details on stderr. [KCLI_VERBOSE]")] = False
+
+
 class Common:
     """The merged common options.
 
@@ -50,7 +98,7 @@ class Common:
     commands with other options for their output. `timeout_ms` applies to the whole command. `options` has the option of
     each property that an option of its own has set. `on_purpose` are the names of properties on the command line.
     `given` are Kafka's properties without the output of a password command, and `sources` has the source of each.
-    `profile` is the chosen profile, and `with_profile` returns the options with another one.
+    `profile` is the chosen profile.
     """
 
     def __init__(
@@ -62,7 +110,7 @@ class Common:
         verbose: bool,
         on_purpose: Collection[str],
         profile: "ChosenProfile",
-        with_profile: "Callable[[str], Common]",
+        options: CommonOptions,
     ) -> None:
         self.env = env
         self.given = {name: value for layer in layers for name, value in layer.properties.items()}
@@ -76,8 +124,53 @@ class Common:
         self.options = {name: source for name, source in self.sources.items() if source == "--bootstrap-server"}
         self.on_purpose = on_purpose
         self.profile = profile
-        self.with_profile = with_profile
+        self._options = options
         self._warned: set[str] = set()
+
+    @classmethod
+    def from_options(cls, env: Environment, given: CommonOptions) -> "Common":
+        """Merge the options with files and environment variables. `ConfigError` for a malformed value."""
+        environ, brokers, timeout = env.environ, given.bootstrap_server, given.timeout
+        on_purpose = client_properties("-X", given.property or [])
+        warn_of_secrets(env, on_purpose)
+        options = [
+            Layer("--bootstrap-server", {} if brokers is None else {"bootstrap.servers": brokers}),
+            Layer("--timeout", {} if timeout is None else {_TIMEOUT: _seconds_as_ms("--timeout", timeout)}),
+            Layer("-X", on_purpose),
+        ]
+        variables = [
+            Layer("KCLI_BOOTSTRAP_SERVER", _present("bootstrap.servers", environ.get("KCLI_BOOTSTRAP_SERVER"))),
+            Layer("KCLI_TIMEOUT", _present(_TIMEOUT, _variable_as_ms(environ.get("KCLI_TIMEOUT")))),
+            Layer("KCLI_SCHEMA_REGISTRY", _present(_REGISTRY, environ.get("KCLI_SCHEMA_REGISTRY"))),
+            Layer("KCLI_PROPERTY", client_properties("KCLI_PROPERTY", _lines(environ.get("KCLI_PROPERTY", "")))),
+        ]
+        if (
+            given.command_config == ""
+        ):  # such as "$CONFIG" of a script: the default cluster is not the one that it means
+            raise ConfigError("--command-config: the path must not be empty")
+        file = given.command_config or environ.get("KCLI_COMMAND_CONFIG")
+        names_cluster = file or any("bootstrap.servers" in layer.properties for layer in (*options, *variables))
+        chosen = _choose_profile(env, given.profile, names_cluster=bool(names_cluster))
+        layers = [Layer("default", {"bootstrap.servers": DEFAULT_BOOTSTRAP})]
+        if chosen.applied is not None:
+            file = file or chosen.applied.command_config
+        if file:
+            layers.append(Layer(file, read_properties(file, env), is_file=True))
+        if chosen.applied is not None:
+            from kcli.client.librdkafka import canonical
+
+            layers.append(Layer(f"profile {chosen.applied.name}", canonical(chosen.applied.properties)))
+        layers += variables + options
+        form = _output("--output", given.output)
+        default = _output("KCLI_OUTPUT", environ.get("KCLI_OUTPUT") or None)
+
+        common = cls(env, layers, form or default, form, given.verbose or env.is_verbose, on_purpose, chosen, given)
+        _warn_of_override(env, common)
+        return common
+
+    def with_profile(self, name: str) -> "Common":
+        """Return the options with another profile."""
+        return Common.from_options(self.env, self._options._replace(profile=name))
 
     @cached_property
     def properties(self) -> dict[str, str]:
@@ -236,94 +329,6 @@ class ChosenProfile(NamedTuple):
 
     chosen: "Profile | None" = None
     applied: "Profile | None" = None
-
-
-def common_options(
-    env: Environment,
-    profile: Annotated[
-        str | None,
-        Option(
-            "--profile",
-            "-P",
-            metavar="PROFILE",
-            help="Use this profile, see kcli profile; none: no profile. [KCLI_PROFILE; the current one]",
-        ),
-    ] = None,
-    bootstrap_server: Annotated[
-        str | None,
-        Option(
-            "--bootstrap-server",
-            "-b",
-            metavar="HOST:PORT,...",
-            help=f"Connect to these brokers first. [KCLI_BOOTSTRAP_SERVER; {DEFAULT_BOOTSTRAP}]",
-        ),
-    ] = None,
-    property: Annotated[
-        list[str] | None,
-        Option(
-            "--property", "-X", metavar="KEY=VALUE", help="Set a Kafka client property; repeatable. [KCLI_PROPERTY]"
-        ),
-    ] = None,
-    command_config: Annotated[
-        str | None,
-        Option(
-            "--command-config", metavar="FILE", help="Read Kafka client properties from a file. [KCLI_COMMAND_CONFIG]"
-        ),
-    ] = None,
-    timeout: Annotated[
-        float | None,
-        Option(
-            "--timeout",
-            metavar="SECONDS",
-            help=f"Wait at most this long for brokers. [KCLI_TIMEOUT; {DEFAULT_TIMEOUT_S:g}]",
-        ),
-    ] = None,
-    output: Annotated[
-        str | None,
-        Option("--output", "-O", metavar="|".join(OUTPUTS), help="Set the output format. [KCLI_OUTPUT; table]"),
-    ] = None,
-    verbose: Annotated[bool, Option("--verbose", "-v", help="Print more details on stderr. [KCLI_VERBOSE]")] = False,
-) -> Common:
-    """Merge the options with files and environment variables. `ConfigError` for a malformed value."""
-    environ = env.environ
-    on_purpose = client_properties("-X", property or [])
-    warn_of_secrets(env, on_purpose)
-    options = [
-        Layer("--bootstrap-server", {} if bootstrap_server is None else {"bootstrap.servers": bootstrap_server}),
-        Layer("--timeout", {} if timeout is None else {_TIMEOUT: _seconds_as_ms("--timeout", timeout)}),
-        Layer("-X", on_purpose),
-    ]
-    variables = [
-        Layer("KCLI_BOOTSTRAP_SERVER", _present("bootstrap.servers", environ.get("KCLI_BOOTSTRAP_SERVER"))),
-        Layer("KCLI_TIMEOUT", _present(_TIMEOUT, _variable_as_ms(environ.get("KCLI_TIMEOUT")))),
-        Layer("KCLI_SCHEMA_REGISTRY", _present(_REGISTRY, environ.get("KCLI_SCHEMA_REGISTRY"))),
-        Layer("KCLI_PROPERTY", client_properties("KCLI_PROPERTY", _lines(environ.get("KCLI_PROPERTY", "")))),
-    ]
-    if command_config == "":  # such as "$CONFIG" of a script: the default cluster is not the one that it means
-        raise ConfigError("--command-config: the path must not be empty")
-    file = command_config or environ.get("KCLI_COMMAND_CONFIG")
-    names_cluster = file or any("bootstrap.servers" in layer.properties for layer in (*options, *variables))
-    chosen = _choose_profile(env, profile, names_cluster=bool(names_cluster))
-    layers = [Layer("default", {"bootstrap.servers": DEFAULT_BOOTSTRAP})]
-    if chosen.applied is not None:
-        file = file or chosen.applied.command_config
-    if file:
-        layers.append(Layer(file, read_properties(file, env), is_file=True))
-    if chosen.applied is not None:
-        from kcli.client.librdkafka import canonical
-
-        layers.append(Layer(f"profile {chosen.applied.name}", canonical(chosen.applied.properties)))
-    layers += variables + options
-    form = _output("--output", output)
-    default = _output("KCLI_OUTPUT", environ.get("KCLI_OUTPUT") or None)
-
-    def with_profile(name: str) -> Common:
-        return common_options(env, name, bootstrap_server, property, command_config, timeout, output, verbose)
-
-    is_verbose = verbose or env.is_verbose
-    common = Common(env, layers, form or default, form, is_verbose, on_purpose, chosen, with_profile)
-    _warn_of_override(env, common)
-    return common
 
 
 def _choose_profile(env: Environment, given: str | None, *, names_cluster: bool) -> ChosenProfile:

@@ -1,6 +1,7 @@
 """The command-line parser: everything of kcli that touches typer.
 
-A command declares its arguments and options in the signature of its `run`, with `Argument` and `Option` from here.
+A command declares its arguments and options in the signature of its `run`, with `Argument` and `Option` from here; a
+parameter can stand for a class of options, see `bind`.
 `build_tree` makes typer's tree for one command, so that an ordinary run imports that command's module only.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from inspect import Parameter, Signature
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Context, Option
@@ -173,67 +174,127 @@ def _load(path: tuple[str, ...]) -> Run:
     return loaded
 
 
-class _Bundle(NamedTuple):
-    """Options that many commands share; a command asks for all of them with one parameter."""
-
-    module: str
-    function: str
-
-
-BUNDLES = {
-    "job": _Bundle("kcli.cli.spark.options", "job_options"),
-    "cluster": _Bundle("kcli.cli.spark.options", "cluster_options"),
-    "common": _Bundle("kcli.cli.options", "common_options"),
-}
-
-
 def bind(
     run_command: Run, env: Environment, report: Callable[..., int], path: tuple[str, ...] = ()
 ) -> Callable[..., int]:
     """Return a function that typer can call for a command's `run`.
 
-    `run(env, common, ...)` declares its own arguments and options after the environment and (for networked commands)
-    the common options, and returns an exit status. Each parameter named in `BUNDLES` stands for all options of that
-    bundle; they come after the command's own options. An option that the command declares itself, with the same
-    parameter name, replaces the bundle's, and so does an option of an earlier bundle.
+    `run(env, ...)` declares arguments and options as its parameters. A parameter whose type is a class of options, a
+    NamedTuple, stands for the options that are its fields. A parameter whose type has the class method
+    `from_options(env, ...)`, such as `Common`, stands for those of that method; they come after the command's own. Of
+    two options with the same name the first replaces the other, whose class gets its default.
 
     A command that changes the cluster (`CHANGES`, by the command's `path`) is refused here if the profile is read-only.
     """
-    from inspect import signature
-
-    own = dict(signature(run_command, eval_str=True).parameters)
-    own.pop("env")
-    requested = {name for name in BUNDLES if own.pop(name, None) is not None}
-    parts = _parts(requested)
-    taken = set(own)
-    for part in parts.values():
-        for name in (taken & part.options.keys()) | {"env", *BUNDLES}:
-            part.options.pop(name, None)
-        taken |= part.options.keys()
+    own = _parameters(run_command)
+    options = _Options()
+    options.add(own)
+    parameters = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in options.declared.values()]
 
     def call(**given: Any) -> int:
         verbose = bool(given.get("verbose")) or env.is_verbose
         try:
             _check_text(parameters, given)
-            made: dict[str, Any] = {}
-            for name, part in reversed(parts.items()):
-                made[name] = part.make(env, **{n: made[n] for n in part.needs}, **{n: given[n] for n in part.options})
+            values = _Values(env, given, options)
+            shared = {name: values.of(p) for name, p in own.items() if _is_shared(p)}
             if changes_cluster(path, given):
-                made["common"].before_change(" ".join(path))
-            return run_command(env, **{n: made[n] for n in requested}, **{name: given[name] for name in own})
+                values.shared["common"].before_change(" ".join(path))
+            return run_command(env, **shared, **{name: values.of(p) for name, p in own.items() if name not in shared})
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError, KeyboardInterrupt):
             raise
         except Exception as error:
             return report(env, error, verbose=verbose)
 
-    every = (*own.values(), *(option for part in parts.values() for option in part.options.values()))
-    parameters = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in every]
     for parameter in parameters:
         _show_default_once(parameter)
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {p.name: p.annotation for p in parameters}
     call.__doc__ = run_command.__doc__
     return call
+
+
+class _Options:
+    """The options that parameters stand for. `declared` has them by name, `parts` the parameters of each class."""
+
+    def __init__(self) -> None:
+        self.declared: dict[str, Parameter] = {}
+        self.parts: dict[Any, dict[str, Parameter]] = {}
+
+    def add(self, parameters: dict[str, Parameter]) -> None:
+        """Add options of these parameters, the shared ones in reverse order after the others.
+
+        Parameters for options that are declared already are removed.
+        """
+        for name, parameter in list(parameters.items()):
+            if _is_class_of_options(parameter):
+                self._add_class(parameter.annotation, _fields(parameter.annotation))
+            elif not _is_shared(parameter) and self.declared.setdefault(name, parameter) is not parameter:
+                del parameters[name]
+        for parameter in reversed(parameters.values()):
+            if _is_shared(parameter) and parameter.annotation not in self.parts:
+                self._add_class(parameter.annotation, _parameters(parameter.annotation.from_options))
+
+    def _add_class(self, cls: Any, parameters: dict[str, Parameter]) -> None:
+        self.parts[cls] = parameters
+        self.add(parameters)
+
+
+class _Values:
+    """The values of parameters, made of the `given` options. `shared` has the shared ones by their parameter."""
+
+    def __init__(self, env: Environment, given: Mapping[str, Any], options: _Options) -> None:
+        self._env = env
+        self._given = given
+        self._options = options
+        self.shared: dict[str, Any] = {}
+
+    def of(self, parameter: Parameter) -> Any:
+        """Return the value of this parameter; the options of a class are checked. A shared one is made once."""
+        name, cls = parameter.name, parameter.annotation
+        if name in self.shared:
+            return self.shared[name]
+        if _is_shared(parameter):
+            self.shared[name] = cls.from_options(self._env, **self._parts(cls))
+            return self.shared[name]
+        if not _is_class_of_options(parameter):
+            return self._given[name]
+        value = cls(**self._parts(cls))
+        if hasattr(value, "check"):
+            value.check()
+        return value
+
+    def _parts(self, cls: Any) -> dict[str, Any]:
+        return {name: self.of(part) for name, part in self._options.parts[cls].items()}
+
+
+def _is_shared(parameter: Parameter) -> bool:
+    return hasattr(parameter.annotation, "from_options")
+
+
+def _is_class_of_options(parameter: Parameter) -> bool:
+    return hasattr(parameter.annotation, "_field_defaults") and not _is_shared(parameter)
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
+    """Return the parameters of a function by name, without the environment."""
+    from inspect import signature
+
+    parameters = dict(signature(function, eval_str=True).parameters)
+    parameters.pop("env")
+    return parameters
+
+
+def _fields(cls: Any) -> dict[str, Parameter]:
+    """Return the fields of a class of options by name, as parameters."""
+    from typing import get_type_hints
+
+    defaults, hints = cls._field_defaults, get_type_hints(cls, include_extras=True)
+    return {
+        name: Parameter(
+            name, Parameter.KEYWORD_ONLY, default=defaults.get(name, Parameter.empty), annotation=hints[name]
+        )
+        for name in cls._fields
+    }
 
 
 # Texts of these may be any bytes: contents of records, and what is compared with them or written between them.
@@ -270,30 +331,3 @@ def _show_default_once(parameter: Parameter) -> None:
     for info in getattr(parameter.annotation, "__metadata__", ()):
         if (getattr(info, "help", None) or "").endswith("]"):
             info.show_default = False
-
-
-class _BundleOptions(NamedTuple):
-    """A bundle's function, its parameters by name, and the other bundles that it needs."""
-
-    make: Callable[..., Any]
-    options: dict[str, Any]
-    needs: list[str]
-
-
-def _parts(requested: set[str]) -> dict[str, _BundleOptions]:
-    """Return the requested bundles and those that they need, in the order of the table."""
-    wanted, parts = set(requested), {}
-    for name, bundle in BUNDLES.items():
-        if name in wanted:
-            parts[name] = _options_of(bundle)
-            wanted |= set(parts[name].needs)
-    return parts
-
-
-def _options_of(bundle: _Bundle) -> _BundleOptions:
-    from importlib import import_module
-    from inspect import signature
-
-    make = getattr(import_module(bundle.module), bundle.function)
-    options = dict(signature(make, eval_str=True).parameters)
-    return _BundleOptions(make, options, [name for name in options if name in BUNDLES])

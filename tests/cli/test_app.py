@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import pytest
 
 from kcli.cli import app, command_table, exit_status, parser
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
-from kcli.cli.parser import Option, build_tree
+from kcli.cli.parser import Argument, Option, build_tree
 from kcli.errors import BrokerError, ConfigError, DisconnectedError, OutcomeUnknown, TimeoutExpired, WakeupError
 from tests.cli.fake import FakeEnvironment, Result, run_kcli
 
@@ -275,6 +275,39 @@ def test_a_command_may_declare_a_common_option_itself(run_body: Callable[..., Re
 
     assert run_body(body, "topic", "list", "--output", "hex").text == "hex None\n"
     assert "Its own." in run_body(body, "topic", "list", "--help").text
+
+
+class Limits(NamedTuple):
+    most: Annotated[int, Option("--most", help="The most.")] = 7
+    least: Annotated[int | None, Option("--least")] = None
+
+    def check(self) -> None:
+        if self.least is not None and self.least > self.most:
+            raise ConfigError("--least is more than --most")
+
+
+def limited(env: Environment, name: Annotated[str, Argument()], limits: Limits, last: bool = False) -> int:
+    env.stdout.write(f"{name} {limits.most} {limits.least} {last}\n")
+    return 0
+
+
+def test_a_parameter_stands_for_the_options_of_its_class_at_its_place(run_body: Callable[..., Result]) -> None:
+    assert run_body(limited, "topic", "list", "a").text == "a 7 None False\n"
+    assert run_body(limited, "topic", "list", "a", "--least", "5").text == "a 7 5 False\n"
+    text = run_body(limited, "topic", "list", "--help").text
+    assert text.index("--most") < text.index("--least") < text.index("--last")
+
+
+def test_a_class_of_options_is_checked_before_the_command_runs(run_body: Callable[..., Result]) -> None:
+    result = run_body(limited, "topic", "list", "a", "--least", "8")
+    assert (result.status, result.text, result.err) == (2, "", "kcli: --least is more than --most\n")
+
+
+def test_a_command_may_declare_an_option_of_a_class_itself(run_body: Callable[..., Result]) -> None:
+    def body(env: Environment, most: Annotated[str, Option("--most")], limits: Limits) -> int:
+        return limited(env, most, limits)
+
+    assert run_body(body, "topic", "list", "--most", "many", "--least", "1").text == "many 7 1 False\n"
 
 
 def test_items_with_one_common_status_return_it_and_others_1() -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kcli.cli.options import Common, common_options
+from kcli.cli.options import Common, CommonOptions
 from kcli.errors import ConfigError
 from tests.cli.fake import FakeEnvironment
 
 
 def merged(environ: dict[str, str] | None = None, **options: object) -> Common:
-    return common_options(FakeEnvironment(environ=environ), **options)  # type: ignore[arg-type]
+    return Common.from_options(FakeEnvironment(environ=environ), CommonOptions(**options))  # type: ignore[arg-type]
 
 
 def test_defaults() -> None:
@@ -96,7 +96,7 @@ def test_properties_without_effect_in_a_shared_file_are_one_note(tmp_path: Path)
     shared = tmp_path / "consumer.properties"
     shared.write_text("value.deserializer=X\nkey.deserializer=X\nacks=all\ninterceptor.classes=\ntransactional.id=t\n")
     env = FakeEnvironment()
-    common = common_options(env, command_config=str(shared))
+    common = Common.from_options(env, CommonOptions(command_config=str(shared)))
     common.config(ConsumerConfig)
     common.config(ConsumerConfig)
     assert env.result(0).err == "kcli: note: without effect in kcli: key.deserializer, value.deserializer\n"
@@ -105,7 +105,7 @@ def test_properties_without_effect_in_a_shared_file_are_one_note(tmp_path: Path)
 def test_a_property_without_effect_on_the_command_line_is_refused() -> None:
     from kcli.client.config import ConsumerConfig
 
-    common = common_options(FakeEnvironment(), property=["value.deserializer=X"])
+    common = Common.from_options(FakeEnvironment(), CommonOptions(property=["value.deserializer=X"]))
     with pytest.raises(ConfigError, match=r"^-X value\.deserializer has no effect in kcli: values are bytes"):
         common.config(ConsumerConfig)
     common.config()
@@ -113,7 +113,7 @@ def test_a_property_without_effect_on_the_command_line_is_refused() -> None:
 
 def test_an_unknown_property_is_warned_about_once() -> None:
     env = FakeEnvironment()
-    common = common_options(env, property=["fetch.mim.bytes=1", "fetch.min.bytes=7"])
+    common = Common.from_options(env, CommonOptions(property=["fetch.mim.bytes=1", "fetch.min.bytes=7"]))
     common.config()
     config = common.config(client_id="mine")
     assert config.client_id == "mine"

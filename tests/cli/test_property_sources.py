@@ -12,7 +12,7 @@ import pytest
 
 from kcli import Admin
 from kcli.broker.embedded import EmbeddedBroker
-from kcli.cli.options import Common, common_options
+from kcli.cli.options import Common, CommonOptions
 from kcli.errors import ConfigError
 from kcli.secret import Secret
 from tests.cli.fake import FakeEnvironment, run_kcli
@@ -26,7 +26,7 @@ def merged(
 ) -> tuple[Common, FakeEnvironment]:
     env = FakeEnvironment(environ=environ)
     config = None if file is None else str(file)
-    return common_options(env, property=list(properties), command_config=config), env
+    return Common.from_options(env, CommonOptions(property=list(properties), command_config=config)), env
 
 
 def password(common: Common) -> Secret | None:
@@ -157,8 +157,8 @@ _ASK = """
 import os, sys
 os.open(sys.argv[1], os.O_RDWR)  # the first terminal of a session without one is its controlling terminal
 from tests.cli.fake import FakeEnvironment
-from kcli.cli.options import common_options
-common = common_options(FakeEnvironment(), property=["sasl.password=prompt"])
+from kcli.cli.options import Common, CommonOptions
+common = Common.from_options(FakeEnvironment(), CommonOptions(property=["sasl.password=prompt"]))
 sys.exit(0 if common.properties["sasl.password"] == common.properties["sasl.password"] == "hunter2" else 1)
 """
 

@@ -126,7 +126,7 @@ def _ask(env: Environment, given: Given) -> int:
 
 def _common(env: Environment, given: Given) -> Common:
     """Return the tool's settings as kcli's. Numbers are parsed even if they are not used, as in the tool."""
-    from kcli.cli.options import common_options
+    from kcli.cli.options import Common, CommonOptions
 
     config, servers = given.value("command-config"), given.value("bootstrap-server")
     for name in ("to-datetime", "by-duration", "from-file"):
@@ -135,7 +135,7 @@ def _common(env: Environment, given: Given) -> Common:
         given.number(name)
     timeout_ms = given.number("timeout")
     timeout_s = 30.0 if timeout_ms is None else max(timeout_ms, 1) / 1000
-    return common_options(env, bootstrap_server=servers, command_config=config, timeout=timeout_s)
+    return Common.from_options(env, CommonOptions(None, servers, command_config=config, timeout=timeout_s))
 
 
 def _action(given: Given) -> Callable[[Session], int]:

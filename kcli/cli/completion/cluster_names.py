@@ -75,11 +75,10 @@ class _ClusterOptions:
     def common(self) -> Common:
         """Return the common options of the line. `PermissionError` if a program would have to tell the password."""
         from kcli.cli.environment import Environment
-        from kcli.cli.options import common_options
+        from kcli.cli.options import Common, CommonOptions
 
-        common = common_options(
-            Environment.of_process(), self.profile, self.servers, self.properties, self.file, timeout=_TIMEOUT_S
-        )
+        given = CommonOptions(self.profile, self.servers, self.properties, self.file, timeout=_TIMEOUT_S)
+        common = Common.from_options(Environment.of_process(), given)
         if common.profile.applied is not None and common.profile.applied.password_command:
             raise PermissionError("a password command may ask for input")
         return common

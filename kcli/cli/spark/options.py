@@ -35,6 +35,26 @@ Topics = Annotated[
 ]
 
 
+class ClusterOptions(NamedTuple):
+    """The options for the location of Spark, as given."""
+
+    master: Annotated[
+        str, Option("--master", metavar="URL", help="Run Spark on local[*], spark://..., yarn, k8s://...")
+    ] = "local[*]"
+    remote: Annotated[
+        str | None, Option("--remote", metavar="URL", help="Use a Spark Connect server, sc://HOST:PORT.")
+    ] = None
+    conf: Annotated[
+        list[str] | None, Option("--conf", metavar="KEY=VALUE", help="Set a Spark setting; repeatable.")
+    ] = None
+    ship: Annotated[
+        str,
+        Option(
+            "--ship", metavar="auto|installed|zip|inline", help="Bring kcli to Spark's machines this way. [by master]"
+        ),
+    ] = "auto"
+
+
 class Cluster(NamedTuple):
     """Location of Spark: see `kcli.spark.session.open_session`."""
 
@@ -43,70 +63,85 @@ class Cluster(NamedTuple):
     conf: dict[str, str]
     ship: str
 
+    @classmethod
+    def from_options(cls, env: Environment, given: ClusterOptions) -> Cluster:
+        """Return where Spark runs. `ConfigError` for malformed options."""
+        from kcli.spark.session import spark_addresses
+        from kcli.spark.ship import resolve_ship
 
-def cluster_options(
-    env: Environment,
-    master: Annotated[
-        str, Option("--master", metavar="URL", help="Run Spark on local[*], spark://..., yarn, k8s://...")
-    ] = "local[*]",
-    remote: Annotated[
-        str | None, Option("--remote", metavar="URL", help="Use a Spark Connect server, sc://HOST:PORT.")
-    ] = None,
-    conf: Annotated[
-        list[str] | None, Option("--conf", metavar="KEY=VALUE", help="Set a Spark setting; repeatable.")
-    ] = None,
-    ship: Annotated[
-        str,
+        resolve_ship(given.master, given.remote, given.ship)
+        spark_addresses(given.master, given.remote)
+        return cls(given.master, given.remote, key_values("--conf", given.conf or ()), given.ship)
+
+
+class JobOptions(NamedTuple):
+    """The options that the commands which read records have in common, as given."""
+
+    from_: Annotated[
+        str | None,
         Option(
-            "--ship", metavar="auto|installed|zip|inline", help="Bring kcli to Spark's machines this way. [by master]"
+            "--from",
+            metavar="START",
+            help="Start at earliest, -1h, a time, group:GROUP, or offsets as JSON. [earliest]",
         ),
-    ] = "auto",
-) -> Cluster:
-    """Return where Spark runs. `ConfigError` for malformed options."""
-    from kcli.spark.session import spark_addresses
-    from kcli.spark.ship import resolve_ship
-
-    resolve_ship(master, remote, ship)
-    spark_addresses(master, remote)
-    return Cluster(master, remote, key_values("--conf", conf or ()), ship)
+    ] = None
+    until: Annotated[
+        str | None, Option("--until", metavar="END", help="End at latest, -1h, a time, or offsets as JSON. [latest]")
+    ] = None
+    topic_partition: Annotated[
+        list[str] | None,
+        Option("--topic-partition", metavar="TOPIC:P,P..", help="Read these partitions of a topic; repeatable."),
+    ] = None
+    where: Annotated[
+        str | None, Option("--where", metavar="SQL", help="Keep only rows for which this expression is true.")
+    ] = None
+    max_offsets_per_trigger: Annotated[
+        int | None,
+        Option("--max-offsets-per-trigger", metavar="N", min=1, help="Read at most N offsets per micro-batch."),
+    ] = None
+    option: Annotated[
+        list[str] | None,
+        Option("--option", metavar="KEY=VALUE", help="Set an option of the data source; repeatable."),
+    ] = None
+    dry_run: Annotated[bool, Option("--dry-run", help="Show ranges, tasks and options without starting Spark.")] = False
+    output: Annotated[
+        str | None,
+        Option(
+            "--output",
+            "-O",
+            metavar="FORMAT[:FILE]",
+            help=f"Print {', '.join(OUTPUTS)}; or write csv, json, jsonl or parquet to a FILE. [KCLI_OUTPUT; table]",
+        ),
+    ] = None
 
 
 class Job:
     """Values of the common options. `output` is one of `OUTPUTS` or None, `output_file` a format and a path or None."""
 
-    def __init__(
-        self,
-        common: Common,
-        cluster: Cluster,
-        *,
-        span: tuple[str | None, str | None],
-        partitions: Sequence[str],
-        where: str | None,
-        max_offsets_per_trigger: int | None,
-        more: dict[str, str],
-        dry_run: bool,
-        output: str | None,
-    ) -> None:
+    def __init__(self, common: Common, cluster: Cluster, given: JobOptions) -> None:
         self.common = common
         self.env = common.env
         self.cluster = cluster
-        self.dry_run = dry_run
-        self.output, self.output_file = _output(output, common.output)
-        if dry_run and self.output_file is not None:
+        self.dry_run = given.dry_run
+        self._extra_options = _canonical_options(key_values("--option", given.option or ()))
+        warn_of_secrets(self.env, self._extra_options, "--option", "kafka.")
+        self.output, self.output_file = _output(given.output, common.output)
+        if self.dry_run and self.output_file is not None:
             raise ConfigError(f"--dry-run has no result for a file; use -O {self.output_file[0]}")
-        self._span = span
-        self._partitions = partitions
-        self._where = where
-        self._max_offsets_per_trigger = max_offsets_per_trigger
-        self._extra_options = more
+        self._given = given
+
+    @classmethod
+    def from_options(cls, env: Environment, common: Common, cluster: Cluster, given: JobOptions) -> Job:
+        """Merge the options. `ConfigError` for malformed ones."""
+        return cls(common, cluster, given)
 
     def refuse(self, reason: str, *options: str) -> None:
         """Raise ConfigError for the first given option of these, which the command does not support."""
         named = {
-            "--from": self._span[0],
-            "--until": self._span[1],
-            "--topic-partition": self._partitions or None,
-            "--max-offsets-per-trigger": self._max_offsets_per_trigger,
+            "--from": self._given.from_,
+            "--until": self._given.until,
+            "--topic-partition": self._given.topic_partition or None,
+            "--max-offsets-per-trigger": self._given.max_offsets_per_trigger,
         }
         for option in options:
             if named[option] is not None:
@@ -127,17 +162,17 @@ class Job:
         if not stream:
             self.refuse("requires export --once or --follow", "--max-offsets-per-trigger")
         now_ms = self.env.clock.wall_ms()
-        start, end = self._span
-        requested = read_topics([*(topics or ()), *self._partitions])
+        given = self._given
+        requested = read_topics([*(topics or ()), *(given.topic_partition or ())])
         if needs_topics and not requested:
             raise ConfigError("no topic given; name at least one")
         source = KafkaSource(
             kafka={**self.common.properties, **self.common.time_limit},
             topics=requested,
-            start=start_options(start, now_ms),
-            until=end_options(end, now_ms),
-            where=self._where,
-            max_offsets_per_trigger=self._max_offsets_per_trigger,
+            start=start_options(given.from_, now_ms),
+            until=end_options(given.until, now_ms),
+            where=given.where,
+            max_offsets_per_trigger=given.max_offsets_per_trigger,
             more=self._extra_options,
         )
         self.common.config()  # prints a warning for each unknown property
@@ -145,65 +180,6 @@ class Job:
         if requested:
             parse_options(source_options, stream=stream)
         return source
-
-
-def job_options(
-    env: Environment,
-    common: Common,
-    cluster: Cluster,
-    from_: Annotated[
-        str | None,
-        Option(
-            "--from",
-            metavar="START",
-            help="Start at earliest, -1h, a time, group:GROUP, or offsets as JSON. [earliest]",
-        ),
-    ] = None,
-    until: Annotated[
-        str | None, Option("--until", metavar="END", help="End at latest, -1h, a time, or offsets as JSON. [latest]")
-    ] = None,
-    topic_partition: Annotated[
-        list[str] | None,
-        Option("--topic-partition", metavar="TOPIC:P,P..", help="Read these partitions of a topic; repeatable."),
-    ] = None,
-    where: Annotated[
-        str | None, Option("--where", metavar="SQL", help="Keep only rows for which this expression is true.")
-    ] = None,
-    max_offsets_per_trigger: Annotated[
-        int | None,
-        Option("--max-offsets-per-trigger", metavar="N", min=1, help="Read at most N offsets per micro-batch."),
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        Option("--option", metavar="KEY=VALUE", help="Set an option of the data source; repeatable."),
-    ] = None,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Show ranges, tasks and options without starting Spark.")
-    ] = False,
-    output: Annotated[
-        str | None,
-        Option(
-            "--output",
-            "-O",
-            metavar="FORMAT[:FILE]",
-            help=f"Print {', '.join(OUTPUTS)}; or write csv, json, jsonl or parquet to a FILE. [KCLI_OUTPUT; table]",
-        ),
-    ] = None,
-) -> Job:
-    """Merge the options. `ConfigError` for malformed ones."""
-    more = _canonical_options(key_values("--option", option or ()))
-    warn_of_secrets(env, more, "--option", "kafka.")
-    return Job(
-        common,
-        cluster,
-        span=(from_, until),
-        partitions=topic_partition or (),
-        where=where,
-        max_offsets_per_trigger=max_offsets_per_trigger,
-        more=more,
-        dry_run=dry_run,
-        output=output,
-    )
 
 
 def _canonical_options(options: dict[str, str]) -> dict[str, str]:
