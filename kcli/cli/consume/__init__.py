@@ -3,13 +3,13 @@
 `topic` is the command: it parses the options (`options`), builds a renderer and filters, and starts one of three
 sessions:
 
-- `range_session`: a read without a group. It resolves the ranges, prints, and reports the coverage. `range_source` has
-  the options that choose and order its records, `checkpointer` the file of `--checkpoint`.
+- `range_session`: a read without a group. It resolves the ranges, prints, and reports the coverage. `range_source`
+  makes the source of its records, `checkpointer` has the file of `--checkpoint`.
 - `member_session`: a read as a member of a group. `committer` commits exactly the printed records.
 - `share_session`: a read as a member of a share group, which acknowledges the printed records.
 
 All use `read_loop`: poll, filter, render, write. `filters` are masks over columns, found by
-`text_search` in many texts at once. `renderer` is the interface of the
+`text_search` in many texts at once. `renderer` chooses one of the
 renderers `render_text` (raw values and `format`), `render_json` and `render_tables` (csv, tsv, table), which join
 `text_columns` to rows; `header_table` has the headers of many records.
 With -s, --where, --select or --columns, `decoding` makes `decoded_columns` of the columns, `expressions` are those of
@@ -19,8 +19,8 @@ exit status.
 
 **Non-obvious**
 
-- `kcli consume --help` imports `topic` and nothing else of this family; all other imports are in functions. A
-  renderer's module is imported only if it is used.
+- `kcli consume --help` imports `topic` and `options` and nothing else of this family; all other imports are in
+  functions. A renderer's module is imported only if it is used.
 - Records are written before the next poll, so between polls the consumer's position is the printed offset. While a
   batch is being written, `Committer` holds its offsets back.
 - A full disk may cut a batch. The complete rows are found by rendering parts of the batch again, and are committed.

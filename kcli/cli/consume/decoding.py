@@ -10,7 +10,7 @@ nothing, as with jq. All failures are counted, and make the exit status 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from kcli.schemas.serdes import WITH_SCHEMA, DecodeError, make_decoder
 
 if TYPE_CHECKING:
     from kcli.cli.consume.expressions import Expression
+    from kcli.cli.consume.options import DecodeOptions
     from kcli.protocol.records.columns import RecordColumns
     from kcli.schemas.registry_client import SchemaRegistry
     from kcli.schemas.serdes import Decoder, Side
@@ -35,16 +36,6 @@ _REPORTED_AT_ONCE = 10
 
 _WITH_HEADERS = (*WITH_SCHEMA, "auto")
 NOTHING_UNPRINTED: Mapping[TopicPartition, int] = {}
-
-
-class DecodeOptions(NamedTuple):
-    """The options about decoding, as given."""
-
-    serdes: Sequence[str] = ()
-    schema_files: Sequence[str] = ()
-    messages: Sequence[str] = ()
-    where: str | None = None
-    select: str | None = None
 
 
 def make_decoding(
@@ -59,9 +50,9 @@ def make_decoding(
     `registry` returns the schema registry of the settings; it is called only if a decoder needs one. For the others,
     see `Decoding`.
     """
-    names = by_side("-s", options.serdes, SIDES)
-    files = by_side("--schema-file", options.schema_files, ("value",))
-    messages = by_side("--message", options.messages, ("value",))
+    names = by_side("-s", options.serde or (), SIDES)
+    files = by_side("--schema-file", options.schema_file or (), ("value",))
+    messages = by_side("--message", options.message or (), ("value",))
     for option, given in (("--schema-file", files), ("--message", messages)):
         for side in given.keys() - names.keys():
             raise ConfigError(f"{option} for the {side} requires a decoder, such as -s {side}=avro")

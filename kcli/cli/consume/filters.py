@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kcli.cli.consume.header_table import HeaderTable
+    from kcli.cli.consume.options import FilterOptions
     from kcli.cli.consume.text_columns import Ints
     from kcli.protocol.records.columns import RecordColumns
 
@@ -35,13 +35,14 @@ class Filters(NamedTuple):
         return {name: it for name, it in patterns.items() if it is not None and not self.invert}
 
 
-def compile_filters(grep: str | None, key: str | None, headers: Sequence[str], *, invert: bool) -> Filters | None:
+def compile_filters(options: FilterOptions) -> Filters | None:
     """Return the filters of the options; None if there are none. Raise ConfigError for an invalid expression."""
+    grep, key, headers = options.grep, options.key, options.header or ()
     if grep is None and key is None and not headers:
-        if invert:
+        if options.invert:
             raise ConfigError("--invert requires --grep, --key or --header")
         return None
-    return Filters(_compiled("--grep", grep), _compiled("--key", key), tuple(map(_header, headers)), invert)
+    return Filters(_compiled("--grep", grep), _compiled("--key", key), tuple(map(_header, headers)), options.invert)
 
 
 def _header(text: str) -> tuple[str, re.Pattern[bytes]]:

@@ -1,4 +1,4 @@
-"""Options of `kcli consume topic`: `-o/--offset`, the options of members, and the choice of a renderer.
+"""Options of `kcli consume topic`, and the grammar of `-o/--offset`.
 
 Pure: no I/O, no clock.
 
@@ -14,17 +14,287 @@ UTC.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Annotated, NamedTuple
 
+from kcli.cli.options import RegistryOption, given_options
+from kcli.cli.parser import Argument, Option
+from kcli.cli.serde_options import MessageOption, SchemaFileOption
 from kcli.consumer.read_range import EARLIEST, LATEST, Bound, FromEnd, FromStart, Offset, ReadRange, Time
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
-from kcli.text import DATE, DURATION_STEP, TIME, TIME_SHAPES, parse_time
+from kcli.text import DATE, DURATION_STEP, TIME, TIME_SHAPES, compile_regex, parse_time, parse_topics
 
-if TYPE_CHECKING:
-    from kcli.cli.consume.format import Field, FormatPart
-    from kcli.cli.consume.renderer import Highlights, Renderer
+
+class TopicOptions(NamedTuple):
+    """The topics and ranges to read, and the early ends of the read."""
+
+    topic: Annotated[
+        list[str] | None, Argument(metavar="[TOPIC[:P,P..]...]", help="Topics, or some partitions of them.")
+    ] = None
+    topics: Annotated[
+        str | None,
+        Option("--topics", metavar="REGEX", help="Read all topics whose whole name matches, also those created later."),
+    ] = None
+    offset: Annotated[
+        list[str] | None,
+        Option("--offset", "-o", metavar="[P=]RANGE", help="Range to read, see above; repeatable. [end]"),
+    ] = None
+    from_beginning: Annotated[bool, Option("--from-beginning", help="Read from the log start, like -o start.")] = False
+    exit_at_end: Annotated[
+        bool, Option("--exit", "-e", help="Stop at the end offsets that the partitions have at the start.")
+    ] = False
+    max_messages: Annotated[
+        int | None, Option("--max-messages", "-n", metavar="N", min=1, help="Stop after N printed records.")
+    ] = None
+    idle_timeout: Annotated[
+        float | None,
+        Option("--idle-timeout", metavar="SECONDS", help="Stop when no record arrives for SECONDS. [never]"),
+    ] = None
+    partition: Annotated[
+        list[str] | None, Option("--partition", "-p", metavar="P,P..", help="Read only these partitions; repeatable.")
+    ] = None
+
+    def check(self) -> None:
+        """Raise ConfigError for options that contradict each other."""
+        if self.from_beginning and self.offset:
+            raise ConfigError(
+                f"--from-beginning cannot be combined with -o {self.offset[0]}; it is the same as -o start"
+            )
+        if self.idle_timeout is not None and not 0 < self.idle_timeout < 1e9:
+            raise ConfigError(f"--idle-timeout: {self.idle_timeout:g} is not valid; use a number of seconds above 0")
+
+    @property
+    def offsets(self) -> list[str]:
+        """All values of `-o`; `--from-beginning` is `-o start`."""
+        return ["start"] if self.from_beginning else list(self.offset or ())
+
+    @property
+    def idle_ms(self) -> float | None:
+        """The value of --idle-timeout in milliseconds."""
+        return None if self.idle_timeout is None else self.idle_timeout * 1000
+
+    def wanted(self) -> dict[str, list[int] | None]:
+        """Return the partitions of each topic on the command line, None for all; no topic for --topics. ConfigError."""
+        if self.topics is None:
+            if not self.topic:
+                raise ConfigError("the topic is missing; use TOPIC or --topics REGEX (see kcli consume topic --help)")
+            return parse_topics(self.topic, self.partition or ())
+        if self.topic:
+            raise ConfigError(f"--topics cannot be combined with topic {self.topic[0]}")
+        if self.partition:
+            raise ConfigError("--topics cannot be combined with -p")
+        compile_topics(self.topics)
+        return {}
+
+    def subscribed(self, wanted: Mapping[str, list[int] | None]) -> list[str]:
+        """Return the topics to subscribe to. Raise ConfigError if single partitions are given."""
+        named = [f"{name}:..." for name, numbers in wanted.items() if numbers is not None]
+        if chosen := ["-p"] * bool(self.partition) + named:
+            raise ConfigError(f"{chosen[0]} cannot be combined with --group: the group assigns the partitions")
+        return list(wanted)
+
+
+class RawOptions(NamedTuple):
+    """The form of raw output."""
+
+    format: Annotated[
+        str | None, Option("--format", "-f", metavar="FORMAT", help="Print records in this format, see above.")
+    ] = None
+    delimiter: Annotated[str, Option("--delimiter", "-D", metavar="TEXT", help="Print TEXT after each value.")] = "\\n"
+    key_delimiter: Annotated[
+        str | None,
+        Option("--key-delimiter", "-K", metavar="TEXT", help="Print each key and TEXT before the value."),
+    ] = None
+    null: Annotated[
+        str | None, Option("--null", "-Z", metavar="TEXT", help="Print TEXT for a null. [nothing; NULL in %h]")
+    ] = None
+
+
+class FilterOptions(NamedTuple):
+    """The expressions that choose records by their bytes."""
+
+    grep: Annotated[str | None, Option("--grep", metavar="REGEX", help="Print only records whose value matches.")] = (
+        None
+    )
+    key: Annotated[str | None, Option("--key", metavar="REGEX", help="Print only records whose key matches.")] = None
+    header: Annotated[
+        list[str] | None,
+        Option(
+            "--header",
+            "-H",
+            metavar="NAME=REGEX",
+            help="Print only records with a matching header; repeatable: all must match.",
+        ),
+    ] = None
+    invert: Annotated[bool, Option("--invert", help="Print only records that --grep, --key and --header exclude.")] = (
+        False
+    )
+
+
+class DecodeOptions(NamedTuple):
+    """The decoders of keys and values, and what is made of decoded records."""
+
+    serde: Annotated[
+        list[str] | None,
+        Option(
+            "--serde",
+            "-s",
+            metavar="[key=|value=]NAME",
+            help="Decode keys or values, or both, see above; repeatable.",
+        ),
+    ] = None
+    schema_registry: RegistryOption = None
+    schema_file: SchemaFileOption = None
+    message: MessageOption = None
+    where: Annotated[
+        str | None,
+        Option("--where", metavar="EXPR", help="Print only records for which this jq expression is true."),
+    ] = None
+    select: Annotated[
+        str | None,
+        Option("--select", metavar="EXPR", help="Print the results of this jq expression instead of each record."),
+    ] = None
+    columns: Annotated[
+        str | None,
+        Option("--columns", metavar="NAME,..", help="Print these columns of a table, csv or tsv, see above."),
+    ] = None
+
+
+class SourceOptions(NamedTuple):
+    """The choice and the order of the records of a read, mostly of one without a group."""
+
+    isolation_level: Annotated[
+        str | None,
+        Option(
+            "--isolation-level",
+            metavar="read_uncommitted|read_committed",
+            help="With read_committed, skip records of aborted and open transactions. [read_uncommitted]",
+        ),
+    ] = None
+    merge: Annotated[
+        bool, Option("--merge", help="Print the records of all partitions in order of time, see above.")
+    ] = False
+    tail: Annotated[
+        int | None,
+        Option("--tail", metavar="N", min=1, help="Begin with the last N records of all partitions, see above."),
+    ] = None
+    checkpoint: Annotated[
+        str | None,
+        Option("--checkpoint", metavar="FILE", help="Go on after the last printed record, as FILE says; see above."),
+    ] = None
+    control: Annotated[
+        bool, Option("--control", help="Print the transaction markers instead of the records, see above.")
+    ] = False
+
+    def refuse_with_group(self) -> None:
+        """Raise ConfigError for an option that needs the partitions of a whole topic: a member has only its own."""
+        if self.checkpoint is not None:
+            raise ConfigError("--checkpoint cannot be combined with --group: a member goes on at the committed offsets")
+        for option in given_options(self):
+            if option != "--isolation-level":
+                raise ConfigError(
+                    f"{option} cannot be combined with --group: a member reads only its assigned partitions"
+                )
+
+
+class MemberOptions(NamedTuple):
+    """The membership of a group."""
+
+    group: Annotated[
+        str | None, Option("--group", "-g", metavar="GROUP", help="Read as a member of this group, see above.")
+    ] = None
+    no_commit: Annotated[bool, Option("--no-commit", help="Commit nothing, as a member.")] = False
+    assignor: Annotated[
+        str | None,
+        Option(
+            "--assignor",
+            metavar="NAME",
+            help="Assignor of the group. [range,cooperative-sticky; with --protocol consumer the broker's default]",
+        ),
+    ] = None
+    instance_id: Annotated[
+        str | None,
+        Option("--instance-id", metavar="ID", help="Join as a static member, which keeps its partitions at a restart."),
+    ] = None
+    protocol: Annotated[
+        str | None,
+        Option(
+            "--protocol",
+            metavar="classic|consumer",
+            help="Group protocol: the members assign partitions, or the broker does (KIP-848). [classic]",
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Raise ConfigError for options that require --group, and for empty names."""
+        for option in given_options(self):
+            if self.group is None:
+                raise ConfigError(f"{option} requires --group")
+        if self.group is not None and not self.group.strip():  # Kafka's properties are stripped
+            raise ConfigError("--group: the group name must not be empty")
+        if self.instance_id is not None and not self.instance_id.strip():
+            raise ConfigError("--instance-id: the id must not be empty")
+
+    def properties(self, offsets: Sequence[str]) -> dict[str, str]:
+        """Return Kafka properties for the options and the values of -o. ConfigError for -o with another place."""
+        own = {"enable.auto.commit": "false"}
+        given = {"group.id": self.group, "group.instance.id": self.instance_id, "group.protocol": self.protocol}
+        own |= {name: value for name, value in given.items() if value is not None}
+        if offsets:
+            own["auto.offset.reset"] = _reset(offsets)
+        return own
+
+
+class ShareOptions(NamedTuple):
+    """The membership of a share group."""
+
+    share: Annotated[
+        str | None, Option("--share", metavar="GROUP", help="Read as a member of this share group, see above.")
+    ] = None
+    ack: Annotated[
+        str | None,
+        Option(
+            "--ack",
+            metavar="accept|release|reject",
+            help="Acknowledge the printed records of a share group in this way. [accept]",
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Raise ConfigError for --ack without --share, and for an empty name."""
+        if self.share is None and self.ack is not None:
+            raise ConfigError("--ack requires --share")
+        if self.share is not None and not self.share.strip():
+            raise ConfigError("--share: the group name must not be empty")
+
+
+class ReportOptions(NamedTuple):
+    """The reports on standard error."""
+
+    stats: Annotated[bool, Option("--stats", help="Report records, bytes and rates on stderr at the end.")] = False
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Report no notes and no coverage table on stderr.")] = False
+
+
+def compile_topics(expression: str) -> re.Pattern[str]:
+    """Return the expression of --topics. Raise ConfigError if it is not valid."""
+    if not expression:
+        raise ConfigError("--topics: the regular expression must not be empty: no topic has an empty name")
+    try:
+        return compile_regex(expression)
+    except re.error as error:
+        raise ConfigError(f"--topics: {expression!r} is not a valid regular expression: {error}") from error
+
+
+def _reset(offsets: Sequence[str]) -> str:
+    bound = _NAMED.get(offsets[0].strip())
+    if bound is None or len(offsets) > 1:
+        raise ConfigError(
+            f"-o {' -o '.join(offsets)} cannot be combined with --group: a member starts at the committed offsets; "
+            "use -o start or -o end for partitions without one"
+        )
+    return "earliest" if bound is EARLIEST else "latest"
+
 
 SHAPES = "start, end, 100, +100, -100, 100:200, :end, @TIME, @TIME:TIME"
 
@@ -212,206 +482,3 @@ def _hint(text: str) -> str | None:
 
 def _bad(spec: str, reason: str) -> ConfigError:
     return ConfigError(f"-o: '{spec}' is not a valid range; {reason}")
-
-
-def offset_options(offsets: Sequence[str] | None, *, from_beginning: bool) -> list[str]:
-    """Return all values of `-o`; `--from-beginning` is `-o start`. Raise ConfigError if both are given."""
-    if from_beginning and offsets:
-        raise ConfigError(f"--from-beginning cannot be combined with -o {offsets[0]}; it is the same as -o start")
-    return ["start"] if from_beginning else list(offsets or ())
-
-
-class MemberOptions(NamedTuple):
-    """The options of `consume topic` about groups, as given."""
-
-    group: str | None = None
-    no_commit: bool = False
-    assignor: str | None = None
-    instance_id: str | None = None
-    protocol: str | None = None
-
-
-_OF_MEMBERS = {
-    "auto.offset.reset": "use -o start or -o end",
-    "enable.auto.commit": "remove it",
-    "group.id": "use --group",
-}
-
-
-def refuse_without_group(options: MemberOptions, properties: Collection[str] = ()) -> None:
-    """Raise ConfigError for options, and for `properties` of the command line, that require --group."""
-    for name in sorted(_OF_MEMBERS.keys() & set(properties)):
-        if options.group is None:
-            raise ConfigError(f"-X {name} has no effect without --group; {_OF_MEMBERS[name]}")
-    given = {
-        "--no-commit": options.no_commit,
-        "--assignor": options.assignor is not None,
-        "--instance-id": options.instance_id is not None,
-        "--protocol": options.protocol is not None,
-    }
-    for option, is_given in given.items():
-        if is_given and options.group is None:
-            raise ConfigError(f"{option} requires --group")
-
-
-def check_topics(wanted: Mapping[str, list[int] | None], partitions: Sequence[str]) -> list[str]:
-    """Return the topics to subscribe to. Raise ConfigError if single partitions are given."""
-    chosen = ["-p"] * bool(partitions) or [f"{name}:..." for name, numbers in wanted.items() if numbers is not None]
-    if chosen:
-        raise ConfigError(f"{chosen[0]} cannot be combined with --group: the group assigns the partitions")
-    return list(wanted)
-
-
-def member_properties(options: MemberOptions, offsets: Sequence[str]) -> dict[str, str]:
-    """Return Kafka properties for the options. Raise ConfigError for options that cannot be combined."""
-    if options.group is None or not options.group.strip():  # Kafka's properties are stripped
-        raise ConfigError("--group: the group name must not be empty")
-    own = {"group.id": options.group, "enable.auto.commit": "false"}
-    if options.instance_id is not None and not options.instance_id.strip():
-        raise ConfigError("--instance-id: the id must not be empty")
-    if options.instance_id is not None:
-        own["group.instance.id"] = options.instance_id
-    if options.protocol is not None:
-        own["group.protocol"] = options.protocol
-    if offsets:
-        own["auto.offset.reset"] = _reset(offsets)
-    return own
-
-
-def assignor_property(assignor: str, protocol: str) -> dict[str, str]:
-    """Return the property of `--assignor` under a group protocol. Raise ConfigError for an unknown classic assignor."""
-    if protocol == "consumer":
-        return {"group.remote.assignor": assignor}
-    from kcli.assignors.lookup import find_strategy
-
-    return {"partition.assignment.strategy": find_strategy(assignor, option="--assignor").name}
-
-
-def _reset(offsets: Sequence[str]) -> str:
-    bound = _NAMED.get(offsets[0].strip())
-    if bound is None or len(offsets) > 1:
-        raise ConfigError(
-            f"-o {' -o '.join(offsets)} cannot be combined with --group: a member starts at the committed offsets; "
-            "use -o start or -o end for partitions without one"
-        )
-    return "earliest" if bound is EARLIEST else "latest"
-
-
-class RenderOptions(NamedTuple):
-    """The options for printing records, as given. `highlights`: expressions whose matches have a colour, by field.
-
-    `decoders`: the sides (key, value) with a decoder, if the records are `DecodedColumns`; None: they are not.
-    `selects`: they have results of --select. `columns`: the text of --columns.
-    """
-
-    output: str | None = None
-    format: str | None = None
-    delimiter: str = "\\n"
-    key_delimiter: str | None = None
-    null: str | None = None
-    terminal: bool = False
-    highlights: Highlights = {}
-    decoders: Collection[str] | None = None
-    selects: bool = False
-    columns: str | None = None
-
-
-def make_renderer(options: RenderOptions) -> Renderer:
-    """Return the renderer for the options; only its module is imported. Raise ConfigError for options in conflict."""
-    parts = _format_parts(options)
-    if options.decoders is not None:
-        chosen = {} if options.columns is None else parse_columns(options.columns, options.decoders)
-        return _decoded_renderer(options, parts, chosen)
-    if parts is not None:
-        from kcli.cli.consume.render_text import text_renderer
-
-        return text_renderer(parts, null=options.null, terminal=options.terminal, highlights=options.highlights)
-    if options.output in ("json", "jsonl"):
-        from kcli.cli.consume.render_json import json_renderer
-
-        return json_renderer(lines=options.output == "jsonl", terminal=options.terminal)
-    from kcli.cli.consume.render_tables import separated_renderer, table_renderer
-
-    if options.output == "table":
-        return table_renderer(options.highlights)
-    return separated_renderer(tabs=options.output == "tsv", terminal=options.terminal)
-
-
-def _decoded_renderer(options: RenderOptions, parts: Sequence[FormatPart] | None, chosen: dict[str, Field]) -> Renderer:
-    """Return the renderer for the options. Raise ConfigError.
-
-    `parts` is the format of raw output, and `chosen` are the fields of --columns by name.
-    """
-    from kcli.cli.consume import render_decoded
-
-    output, terminal = options.output, options.terminal
-    if options.selects:
-        if output not in (None, "json", "jsonl"):
-            raise ConfigError(
-                f"--select cannot be combined with --output {output}; use --columns, json, jsonl or raw output"
-            )
-        if options.format is not None or options.key_delimiter is not None:
-            raise ConfigError("--select cannot be combined with -f or -K; it makes the whole output of a record")
-        if parts is not None:
-            return render_decoded.selected_text_renderer(
-                b"".join(part for part in parts if isinstance(part, bytes)), terminal=terminal
-            )
-    if chosen and output in (None, "json", "jsonl"):
-        raise ConfigError("--columns requires --output table, csv or tsv")
-    if parts is not None:
-        return render_decoded.decoded_text_renderer(
-            parts, null=options.null, terminal=terminal, highlights=options.highlights
-        )
-    if output in ("json", "jsonl"):
-        return render_decoded.decoded_json_renderer(lines=output == "jsonl", terminal=terminal)
-    if chosen:
-        return render_decoded.chosen_columns_renderer(
-            output or "table", chosen, terminal=terminal, highlights=options.highlights
-        )
-    if output == "table":
-        return render_decoded.decoded_table_renderer(options.highlights)
-    return render_decoded.decoded_separated_renderer(tabs=output == "tsv", terminal=terminal)
-
-
-def _format_parts(options: RenderOptions) -> list[FormatPart] | None:
-    """Return the parts of the format; None for --output."""
-    from kcli.cli.consume.format import compile_format, raw_format
-
-    if options.output is not None:
-        given = [("-f", options.format), ("-K", options.key_delimiter), ("-Z", options.null)]
-        given.append(("-D", None if options.delimiter == "\\n" else options.delimiter))
-        for option, value in given:
-            if value is not None:
-                raise ConfigError(f"{option} cannot be combined with --output {options.output}; it is for raw output")
-        return None
-    if options.format is None:
-        return raw_format(options.delimiter, options.key_delimiter)
-    if options.key_delimiter is not None or options.delimiter != "\\n":
-        raise ConfigError("-f cannot be combined with -D or -K")
-    parts = compile_format(options.format)
-    for part in parts:
-        if not isinstance(part, bytes):
-            _require_decoder("-f", part, options.decoders or ())
-    return parts
-
-
-def _require_decoder(option: str, field: Field, decoders: Collection[str]) -> None:
-    if field.needs_decoder and field.name not in decoders:
-        raise ConfigError(
-            f"{option}: a part or the error of a {field.name} requires a decoder, such as -s {field.name}=json"
-        )
-
-
-def parse_columns(text: str, decoders: Collection[str]) -> dict[str, Field]:
-    """Return the fields of --columns by the given names. Raise ConfigError."""
-    from kcli.cli.consume.format import NAMED, named_field
-
-    fields = {}
-    for name in map(str.strip, text.split(",")):
-        field = named_field(name)
-        if field is None:
-            known = ", ".join([*NAMED, "value.PATH", "key.PATH"])
-            raise ConfigError(f"--columns: '{name}' is not a valid column; use {known} or headers.NAME")
-        _require_decoder("--columns", field, decoders)
-        fields[name] = field
-    return fields

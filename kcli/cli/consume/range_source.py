@@ -1,19 +1,18 @@
-"""The options of a read without a group that choose and order its records, and the source of records they describe."""
+"""The source of the records of a read without a group, as the options describe it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kcli.errors import ConfigError, NotFound
+from kcli.cli.consume.options import compile_topics
+from kcli.errors import NotFound
 from kcli.structs import TopicPartition, numbers_by_topic
-from kcli.text import compile_regex, parse_topics
 
 if TYPE_CHECKING:
     from kcli.cli.consume.checkpointer import Checkpointer
-    from kcli.cli.consume.options import OffsetSpecs
+    from kcli.cli.consume.options import OffsetSpecs, SourceOptions
     from kcli.cli.environment import Environment
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
@@ -42,71 +41,6 @@ class RangeSource(Protocol):
     def close(self) -> None: ...
 
 
-class SourceOptions(NamedTuple):
-    """The options as given."""
-
-    merge: bool = False
-    tail: int | None = None
-    checkpoint: str | None = None
-    control: bool = False
-    topics: str | None = None
-
-    @property
-    def given(self) -> dict[str, object]:
-        """The values by the names of the options."""
-        return {
-            "--merge": self.merge,
-            "--tail": self.tail,
-            "--control": self.control,
-            "--checkpoint": self.checkpoint,
-            "--topics": self.topics,
-        }
-
-
-def refuse_with_group(options: SourceOptions, group: str | None) -> None:
-    """Raise ConfigError for an option that needs the partitions of a whole topic, in a read as a member of a group."""
-    if group is None:
-        return
-    if options.checkpoint is not None:
-        raise ConfigError("--checkpoint cannot be combined with --group: a member goes on at the committed offsets")
-    for option, is_given in options.given.items():
-        if is_given and option != "--topics":
-            raise ConfigError(f"{option} cannot be combined with --group: a member reads only its assigned partitions")
-
-
-def refuse_with_output(options: SourceOptions, output: str | None) -> None:
-    """Raise ConfigError for a checkpoint of output that cannot be continued."""
-    if options.checkpoint is not None and output == "json":
-        raise ConfigError(
-            "--checkpoint cannot be combined with --output json: its document ends with the read; use --output jsonl"
-        )
-
-
-def choose_topics(
-    options: SourceOptions, topics: Sequence[str], partitions: Sequence[str]
-) -> dict[str, list[int] | None]:
-    """Return the partitions of each topic on the command line, None for all; no topic for --topics. ConfigError."""
-    if options.topics is None:
-        if not topics:
-            raise ConfigError("the topic is missing; use TOPIC or --topics REGEX (see kcli consume topic --help)")
-        return parse_topics(topics, partitions)
-    for other, is_given in ((f"topic {topics[0] if topics else ''}", topics), ("-p", partitions)):
-        if is_given:
-            raise ConfigError(f"--topics cannot be combined with {other}")
-    compile_topics(options.topics)
-    return {}
-
-
-def compile_topics(expression: str) -> re.Pattern[str]:
-    """Return the expression of --topics. Raise ConfigError if it is not valid."""
-    if not expression:
-        raise ConfigError("--topics: the regular expression must not be empty: no topic has an empty name")
-    try:
-        return compile_regex(expression)
-    except re.error as error:
-        raise ConfigError(f"--topics: {expression!r} is not a valid regular expression: {error}") from error
-
-
 def find_topics(
     client: ConsumerNetworkClient, expression: str, config: ConsumerConfig, deadline_ms: float, *, may_wait: bool
 ) -> dict[str, list[int] | None]:
@@ -121,24 +55,24 @@ def find_topics(
 
 
 @contextmanager
-def open_checkpoint(
-    env: Environment, options: SourceOptions, report: Callable[[str], None]
-) -> Iterator[Checkpointer | None]:
+def open_checkpoint(env: Environment, path: str | None, report: Callable[[str], None]) -> Iterator[Checkpointer | None]:
     """Open the checkpoint, and unlock it at the end; None without one."""
-    if options.checkpoint is None:
+    if path is None:
         yield None
         return
     from kcli.cli.consume.checkpointer import Checkpointer
 
-    with closing(Checkpointer(options.checkpoint, env.stdout_bytes, env.clock, report)) as checkpoint:
+    with closing(Checkpointer(path, env.stdout_bytes, env.clock, report)) as checkpoint:
         yield checkpoint
 
 
 def selection_of(
-    options: SourceOptions,
+    expression: str | None,
     wanted: Mapping[str, list[int] | None],
     specs: OffsetSpecs,
     ranges: Iterable[TopicPartition],
+    *,
+    control: bool,
 ) -> Selection:
     """Return the topics of a read, with their partitions unless all of a topic are read."""
     from kcli.consumer.read_checkpoint import Selection
@@ -149,8 +83,8 @@ def selection_of(
             name: None if given is None and not specs.names_only_partitions() else tuple(numbers.get(name, ()))
             for name, given in wanted.items()
         },
-        options.topics,
-        options.control,
+        expression,
+        control,
     )
 
 
@@ -161,13 +95,13 @@ def make_source(
     options: SourceOptions,
     *,
     deadline_ms: float,
-    follows: bool,
     follow_new: Collection[str] = (),
+    follow_pattern: str | None = None,
     epochs: Mapping[TopicPartition, int] | None = None,
 ) -> RangeSource:
     """Return the source of these ranges, or of their last records.
 
-    `follows`: topics that are created later and match --topics are read too. `epochs`: the ranges go on from a
+    `follow_pattern`: topics that are created later and match it are read too. `epochs`: the ranges go on from a
     checkpoint.
     """
     from kcli.consumer.range_reader import RangeReader
@@ -187,7 +121,7 @@ def make_source(
         ranges,
         config,
         follow_new=follow_new,
-        follow_pattern=compile_topics(options.topics) if follows and options.topics is not None else None,
+        follow_pattern=None if follow_pattern is None else compile_topics(follow_pattern),
         decode=decode,
         epochs=epochs,
     )

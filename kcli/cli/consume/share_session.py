@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kcli.cli import exit_status
 from kcli.cli.consume.coverage_report import partitions_text
 from kcli.cli.consume.range_session import reporter
 from kcli.cli.consume.read_loop import PrintedRecords, Sink, complete_document, print_records
 from kcli.cli.environment import HURRIED_MS, StopSignals
+from kcli.cli.options import check_choice, given_options
 from kcli.consumer.coverage import StopReason
 from kcli.consumer.share.share_session import AcknowledgeType
 from kcli.errors import ConfigError
@@ -16,6 +17,7 @@ from kcli.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kcli.cli.consume.options import DecodeOptions, FilterOptions, MemberOptions, SourceOptions, TopicOptions
     from kcli.cli.consume.range_session import PrintOptions
     from kcli.cli.environment import Environment
     from kcli.client.consumer_network_client import ConsumerNetworkClient
@@ -33,8 +35,6 @@ ACKNOWLEDGEMENTS = {
 
 def acknowledge_type(text: str | None, *, max_records: int | None) -> AcknowledgeType:
     """Return the value of --ack. ConfigError if it is not valid, or releases without a limit."""
-    from kcli.cli.options import check_choice
-
     check_choice("--ack", text := "accept" if text is None else text, ACKNOWLEDGEMENTS)
     if text == "release" and max_records is None:
         raise ConfigError(
@@ -43,12 +43,25 @@ def acknowledge_type(text: str | None, *, max_records: int | None) -> Acknowledg
     return ACKNOWLEDGEMENTS[text]
 
 
-def refuse_with_share(group: str | None, given: Mapping[str, object]) -> None:
-    """Raise ConfigError for options that cannot be combined with --share, and for --ack without it."""
-    if group is None:
-        raise ConfigError("--ack requires --share")
-    if not group.strip():
-        raise ConfigError("--share: the group name must not be empty")
+def refuse_with_share(
+    topics: TopicOptions,
+    filtering: FilterOptions,
+    decode: DecodeOptions,
+    source: SourceOptions,
+    member: MemberOptions,
+) -> None:
+    """Raise ConfigError for options that cannot be combined with --share."""
+    given = {
+        "--group": member.group,
+        "-o": topics.offset,
+        "--from-beginning": topics.from_beginning,
+        "-e": topics.exit_at_end,
+        "-p": topics.partition,
+        **{option: value for option, value in given_options(filtering).items() if option != "--invert"},
+        "--where": decode.where,
+        **given_options(source),
+        "--topics": topics.topics,
+    }
     for option, value in given.items():
         if value:
             reason = _REASONS.get(option, "the broker chooses the records of a share group")
@@ -64,24 +77,23 @@ _REASONS = {
 }
 
 
-class ShareOptions(NamedTuple):
-    """The acknowledgement of printed records, and the time limit of the end."""
-
-    type: AcknowledgeType
-    timeout_ms: float
-
-
 def print_shared(
-    env: Environment, client: ConsumerNetworkClient, consumer: ShareConsumer, options: PrintOptions, share: ShareOptions
+    env: Environment,
+    client: ConsumerNetworkClient,
+    consumer: ShareConsumer,
+    options: PrintOptions,
+    acknowledgement: AcknowledgeType,
+    timeout_ms: float,
 ) -> int:
     """Print acquired records until there is a reason to stop, and return the exit status.
 
-    A record is acknowledged after it was written; all others that this member holds are released at the end.
+    A record is acknowledged after it was written; all others that this member holds are released at the end, for which
+    there is a time limit.
     """
     printed, sink = PrintedRecords(), Sink(env.stdout_bytes)
     report = reporter(env, f"kcli: share group {consumer.group}", quiet=options.quiet)
-    source = ShareSource(consumer, env.clock, share.type, printed, options.limits.max_records, report)
-    started_ms, close_ms = env.clock.now_ms(), share.timeout_ms
+    source = ShareSource(consumer, env.clock, acknowledgement, printed, options.limits.max_records, report)
+    started_ms, close_ms = env.clock.now_ms(), timeout_ms
 
     def after_poll() -> None:
         source.acknowledge(printed.first_unprinted)
@@ -121,7 +133,7 @@ def print_shared(
     env.interrupted = interrupt.requested
     if consumer.failed:
         return options.status(exit_status.FAILED)
-    report(f"{printed.total.records:,} records printed, acknowledgement: {share.type.name.lower()}")
+    report(f"{printed.total.records:,} records printed, acknowledgement: {acknowledgement.name.lower()}")
     return options.status(exit_status.INTERRUPTED if stop is StopReason.INTERRUPTED else exit_status.DONE)
 
 

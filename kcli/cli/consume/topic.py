@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
+from kcli.cli.consume.options import (
+    DecodeOptions,
+    FilterOptions,
+    MemberOptions,
+    RawOptions,
+    ReportOptions,
+    ShareOptions,
+    SourceOptions,
+    TopicOptions,
+)
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common, RegistryOption
-from kcli.cli.parser import Argument, Option
-from kcli.cli.serde_options import MessageOption, SchemaFileOption
+from kcli.cli.options import Common, given_options
 from kcli.errors import BrokerError, ConfigError
 
 if TYPE_CHECKING:
-    from kcli.cli.consume.options import MemberOptions, OffsetSpecs
+    from kcli.cli.consume.decoding import Decoding
+    from kcli.cli.consume.options import OffsetSpecs
     from kcli.cli.consume.range_session import PrintOptions
-    from kcli.cli.consume.range_source import SourceOptions
     from kcli.client.config import ConsumerConfig
     from kcli.consumer.share.share_session import AcknowledgeType
 
@@ -30,141 +38,14 @@ NO_GROUP: Mapping[str, str] = {}
 def run(
     env: Environment,
     common: Common,
-    topic: Annotated[
-        list[str] | None, Argument(metavar="[TOPIC[:P,P..]...]", help="Topics, or some partitions of them.")
-    ] = None,
-    topics: Annotated[
-        str | None,
-        Option("--topics", metavar="REGEX", help="Read all topics whose whole name matches, also those created later."),
-    ] = None,
-    offset: Annotated[
-        list[str] | None,
-        Option("--offset", "-o", metavar="[P=]RANGE", help="Range to read, see above; repeatable. [end]"),
-    ] = None,
-    from_beginning: Annotated[bool, Option("--from-beginning", help="Read from the log start, like -o start.")] = False,
-    exit_at_end: Annotated[
-        bool, Option("--exit", "-e", help="Stop at the end offsets that the partitions have at the start.")
-    ] = False,
-    max_messages: Annotated[
-        int | None, Option("--max-messages", "-n", metavar="N", min=1, help="Stop after N printed records.")
-    ] = None,
-    idle_timeout: Annotated[
-        float | None,
-        Option("--idle-timeout", metavar="SECONDS", help="Stop when no record arrives for SECONDS. [never]"),
-    ] = None,
-    partition: Annotated[
-        list[str] | None, Option("--partition", "-p", metavar="P,P..", help="Read only these partitions; repeatable.")
-    ] = None,
-    format: Annotated[
-        str | None, Option("--format", "-f", metavar="FORMAT", help="Print records in this format, see above.")
-    ] = None,
-    delimiter: Annotated[str, Option("--delimiter", "-D", metavar="TEXT", help="Print TEXT after each value.")] = "\\n",
-    key_delimiter: Annotated[
-        str | None,
-        Option("--key-delimiter", "-K", metavar="TEXT", help="Print each key and TEXT before the value."),
-    ] = None,
-    null: Annotated[
-        str | None, Option("--null", "-Z", metavar="TEXT", help="Print TEXT for a null. [nothing; NULL in %h]")
-    ] = None,
-    grep: Annotated[
-        str | None, Option("--grep", metavar="REGEX", help="Print only records whose value matches.")
-    ] = None,
-    key: Annotated[str | None, Option("--key", metavar="REGEX", help="Print only records whose key matches.")] = None,
-    header: Annotated[
-        list[str] | None,
-        Option(
-            "--header",
-            "-H",
-            metavar="NAME=REGEX",
-            help="Print only records with a matching header; repeatable: all must match.",
-        ),
-    ] = None,
-    invert: Annotated[
-        bool, Option("--invert", help="Print only records that --grep, --key and --header exclude.")
-    ] = False,
-    serde: Annotated[
-        list[str] | None,
-        Option(
-            "--serde",
-            "-s",
-            metavar="[key=|value=]NAME",
-            help="Decode keys or values, or both, see above; repeatable.",
-        ),
-    ] = None,
-    schema_registry: RegistryOption = None,
-    schema_file: SchemaFileOption = None,
-    message: MessageOption = None,
-    where: Annotated[
-        str | None,
-        Option("--where", metavar="EXPR", help="Print only records for which this jq expression is true."),
-    ] = None,
-    select: Annotated[
-        str | None,
-        Option("--select", metavar="EXPR", help="Print the results of this jq expression instead of each record."),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        Option("--columns", metavar="NAME,..", help="Print these columns of a table, csv or tsv, see above."),
-    ] = None,
-    isolation_level: Annotated[
-        str | None,
-        Option(
-            "--isolation-level",
-            metavar="read_uncommitted|read_committed",
-            help="With read_committed, skip records of aborted and open transactions. [read_uncommitted]",
-        ),
-    ] = None,
-    merge: Annotated[
-        bool, Option("--merge", help="Print the records of all partitions in order of time, see above.")
-    ] = False,
-    tail: Annotated[
-        int | None,
-        Option("--tail", metavar="N", min=1, help="Begin with the last N records of all partitions, see above."),
-    ] = None,
-    checkpoint: Annotated[
-        str | None,
-        Option("--checkpoint", metavar="FILE", help="Go on after the last printed record, as FILE says; see above."),
-    ] = None,
-    control: Annotated[
-        bool, Option("--control", help="Print the transaction markers instead of the records, see above.")
-    ] = False,
-    group: Annotated[
-        str | None, Option("--group", "-g", metavar="GROUP", help="Read as a member of this group, see above.")
-    ] = None,
-    no_commit: Annotated[bool, Option("--no-commit", help="Commit nothing, as a member.")] = False,
-    assignor: Annotated[
-        str | None,
-        Option(
-            "--assignor",
-            metavar="NAME",
-            help="Assignor of the group. [range,cooperative-sticky; with --protocol consumer the broker's default]",
-        ),
-    ] = None,
-    instance_id: Annotated[
-        str | None,
-        Option("--instance-id", metavar="ID", help="Join as a static member, which keeps its partitions at a restart."),
-    ] = None,
-    protocol: Annotated[
-        str | None,
-        Option(
-            "--protocol",
-            metavar="classic|consumer",
-            help="Group protocol: the members assign partitions, or the broker does (KIP-848). [classic]",
-        ),
-    ] = None,
-    share: Annotated[
-        str | None, Option("--share", metavar="GROUP", help="Read as a member of this share group, see above.")
-    ] = None,
-    ack: Annotated[
-        str | None,
-        Option(
-            "--ack",
-            metavar="accept|release|reject",
-            help="Acknowledge the printed records of a share group in this way. [accept]",
-        ),
-    ] = None,
-    stats: Annotated[bool, Option("--stats", help="Report records, bytes and rates on stderr at the end.")] = False,
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Report no notes and no coverage table on stderr.")] = False,
+    topics: TopicOptions,
+    raw: RawOptions,
+    filtering: FilterOptions,
+    decode: DecodeOptions,
+    source: SourceOptions,
+    member: MemberOptions,
+    share: ShareOptions,
+    reports: ReportOptions,
 ) -> int:
     r"""Read a range of a topic, or follow it. Without --group nothing is committed; no topic is created.
 
@@ -229,104 +110,105 @@ def run(
     a new group begins at the log end, unless its setting share.auto.offset.reset is earliest.
     """
     from kcli.cli.consume.filters import compile_filters
-    from kcli.cli.consume.options import (
-        MemberOptions,
-        RenderOptions,
-        check_topics,
-        make_renderer,
-        offset_options,
-        parse_offset_specs,
-        refuse_without_group,
-    )
+    from kcli.cli.consume.options import parse_offset_specs
     from kcli.cli.consume.range_session import PrintOptions
-    from kcli.cli.consume.range_source import SourceOptions, choose_topics, refuse_with_group, refuse_with_output
     from kcli.cli.consume.read_loop import Limits
+    from kcli.cli.consume.renderer import RenderOptions, make_renderer
 
-    member = MemberOptions(group, no_commit, assignor, instance_id, protocol)
-    refuse_without_group(member, common.on_purpose)
-    reading = SourceOptions(merge, tail, checkpoint, control, topics)
-    refuse_with_group(reading, group)
-    if share is not None or ack is not None:
+    if member.group is None:
+        _refuse_properties_of_members(common.on_purpose)
+    else:
+        source.refuse_with_group()
+    if share.share is not None:
         from kcli.cli.consume.share_session import acknowledge_type, refuse_with_share
 
-        given: dict[str, object] = {
-            "--group": group,
-            "-o": offset,
-            "--from-beginning": from_beginning,
-            "-e": exit_at_end,
-            "-p": partition,
-        }
-        given |= {"--grep": grep, "--key": key, "--header": header, "--where": where}
-        given |= {"--isolation-level": isolation_level, **reading.given}
-        refuse_with_share(share, given)
-        acknowledgement = acknowledge_type(ack, max_records=max_messages)
-    offsets = offset_options(offset, from_beginning=from_beginning)
-    ranges = offsets or (["start"] if tail is not None else [])  # --tail looks back from the log end
-    specs = parse_offset_specs(() if group is not None else ranges, env.clock.wall_ms())
-    wanted = choose_topics(reading, topic or (), partition or ())
-    raw_options = (format, key_delimiter, null, None if delimiter == "\\n" else delimiter)
-    is_raw = any(option is not None for option in raw_options)  # which takes precedence over KCLI_OUTPUT
-    output = common.output_option if is_raw else common.output
-    if common.output_option is None and columns is not None:
-        output = output if output in ("csv", "tsv") else "table"
-    if common.output_option is None and select is not None:
-        output = output if output in ("json", "jsonl") else None
-    refuse_with_output(reading, output)
-    decoding = None
-    if serde or schema_file or message or columns is not None or where is not None or select is not None:
-        from kcli.cli.consume.decoding import DecodeOptions, make_decoding
-
-        decoding = make_decoding(
-            DecodeOptions(serde or (), schema_file or (), message or (), where, select),
-            lambda: common.registry(schema_registry),
-            lambda sentence: env.report(f"kcli: {sentence}"),
-            shows_errors=output is not None and select is None and columns is None,
+        refuse_with_share(topics, filtering, decode, source, member)
+        acknowledgement = acknowledge_type(share.ack, max_records=topics.max_messages)
+    offsets = topics.offsets
+    ranges = offsets or (["start"] if source.tail is not None else [])  # --tail looks back from the log end
+    specs = parse_offset_specs(() if member.group is not None else ranges, env.clock.wall_ms())
+    wanted = topics.wanted()
+    output = _output(common, raw, decode)
+    if source.checkpoint is not None and output == "json":
+        raise ConfigError(
+            "--checkpoint cannot be combined with --output json: its document ends with the read; use --output jsonl"
         )
-    filters = compile_filters(grep, key, header or (), invert=invert)
-    highlights = filters.highlights if filters is not None and env.colour else {}
+    decoding = _decoding(env, common, decode, output)
+    filters = compile_filters(filtering)
     rendering = RenderOptions(
         output,
-        format,
-        delimiter,
-        key_delimiter,
-        null,
+        raw,
         env.stdout_is_terminal,
-        highlights,
+        filters.highlights if filters is not None and env.colour else {},
         decoders=None if decoding is None else decoding.sides,
-        selects=select is not None,
-        columns=columns,
+        selects=decode.select is not None,
+        columns=decode.columns,
     )
+    reads_nothing = topics.exit_at_end and not ranges and member.group is None and source.checkpoint is None
     printing = PrintOptions(
         make_renderer(rendering),
         filters,
-        Limits(max_messages, _idle_ms(idle_timeout)),
-        stats,
-        quiet,
+        Limits(topics.max_messages, topics.idle_ms),
+        reports.stats,
+        reports.quiet,
         common.verbose,
-        notes=[_EMPTY_READ] if exit_at_end and not ranges and group is None and checkpoint is None else [],
+        notes=[_EMPTY_READ] if reads_nothing else [],
         decoding=decoding,
     )
-    if share is not None:
-        return _read_shared(env, common, check_topics(wanted, ()), share, printing, acknowledgement)
-    if group is not None:
-        named = check_topics(wanted, partition or ())
-        config = _member_config(common, isolation_level, member, offsets)
-        commits = not no_commit and common.properties.get("enable.auto.commit", "true").lower() != "false"
-        return _read_as_member(env, common, named, topics, config, printing, exit_at_end=exit_at_end, commits=commits)
-    config = _config(common, isolation_level)
-    return _read_ranges(env, common, wanted, specs, config, reading, printing, exit_at_end=exit_at_end)
+    if share.share is not None:
+        return _read_shared(env, common, topics.subscribed(wanted), share.share, printing, acknowledgement)
+    if member.group is not None:
+        return _read_as_member(env, common, topics, topics.subscribed(wanted), source, member, printing)
+    return _read_ranges(env, common, topics, wanted, specs, source, printing)
+
+
+_OF_MEMBERS = {
+    "auto.offset.reset": "use -o start or -o end",
+    "enable.auto.commit": "remove it",
+    "group.id": "use --group",
+}
+
+
+def _refuse_properties_of_members(properties: Collection[str]) -> None:
+    """Raise ConfigError for `properties` of the command line that require --group."""
+    for name in sorted(_OF_MEMBERS.keys() & set(properties)):
+        raise ConfigError(f"-X {name} has no effect without --group; {_OF_MEMBERS[name]}")
+
+
+def _output(common: Common, raw: RawOptions, decode: DecodeOptions) -> str | None:
+    """Return the output format, None for raw output: the options for it take precedence over KCLI_OUTPUT."""
+    if common.output_option is not None:
+        return common.output_option
+    output = None if given_options(raw) else common.output
+    if decode.columns is not None:
+        output = output if output in ("csv", "tsv") else "table"
+    if decode.select is not None:
+        output = output if output in ("json", "jsonl") else None
+    return output
+
+
+def _decoding(env: Environment, common: Common, decode: DecodeOptions, output: str | None) -> Decoding | None:
+    """Return the decoding of records; None without an option that needs it."""
+    if not given_options(decode).keys() - {"--schema-registry"}:
+        return None
+    from kcli.cli.consume.decoding import make_decoding
+
+    return make_decoding(
+        decode,
+        lambda: common.registry(decode.schema_registry),
+        lambda sentence: env.report(f"kcli: {sentence}"),
+        shows_errors=output is not None and decode.select is None and decode.columns is None,
+    )
 
 
 def _read_ranges(
     env: Environment,
     common: Common,
+    topics: TopicOptions,
     wanted: Mapping[str, list[int] | None],
     specs: OffsetSpecs,
-    config: ConsumerConfig,
-    reading: SourceOptions,
+    options: SourceOptions,
     printing: PrintOptions,
-    *,
-    exit_at_end: bool,
 ) -> int:
     from kcli.admin.topics import find_partitions
     from kcli.cli.consume.options import choose_ranges, followed_topics, follows_topics
@@ -334,47 +216,45 @@ def _read_ranges(
     from kcli.cli.consume.range_source import find_topics, make_source, open_checkpoint, selection_of
     from kcli.cli.consume.read_loop import Sink, complete_document
 
-    deadline_ms = common.deadline_ms()
+    config, deadline_ms = _config(common, options.isolation_level), common.deadline_ms()
     report = reporter(env, "kcli", quiet=printing.quiet)
-    with open_checkpoint(env, reading, report) as checkpoint, closing(common.connect(config)) as client:
+    with open_checkpoint(env, options.checkpoint, report) as checkpoint, closing(common.connect(config)) as client:
         with complete_document(printing.renderer, Sink(env.stdout_bytes)):
-            follows = follows_topics(specs, exit_at_end=exit_at_end)
-            if reading.topics is not None:
-                wanted = find_topics(client, reading.topics, config, deadline_ms, may_wait=follows)
+            follows = follows_topics(specs, exit_at_end=topics.exit_at_end)
+            if topics.topics is not None:
+                wanted = find_topics(client, topics.topics, config, deadline_ms, may_wait=follows)
             partitions = find_partitions(client, wanted, deadline_ms)
         named = [name for name, numbers in wanted.items() if numbers is not None]
-        ranges = choose_ranges(partitions, specs, named, exit_at_end=exit_at_end)
-        follow_new = followed_topics(wanted, specs, exit_at_end=exit_at_end)
+        ranges = choose_ranges(partitions, specs, named, exit_at_end=topics.exit_at_end)
         epochs = None
         if checkpoint is not None:
             printing = printing._replace(checkpoint=checkpoint)
-            ranges = checkpoint.resume(client.metadata, selection_of(reading, wanted, specs, ranges), ranges)
+            selection = selection_of(topics.topics, wanted, specs, ranges, control=options.control)
+            ranges = checkpoint.resume(client.metadata, selection, ranges)
             epochs = checkpoint.epochs
         source = make_source(
             client,
             ranges,
             config,
-            reading,
+            options,
             deadline_ms=deadline_ms,
-            follows=follows,
-            follow_new=follow_new,
+            follow_new=followed_topics(wanted, specs, exit_at_end=topics.exit_at_end),
+            follow_pattern=topics.topics if follows else None,
             epochs=epochs,
         )
         if not ranges:
-            printing = printing._replace(notes=[*printing.notes, f"no topic matches {reading.topics!r} yet; waiting"])
+            printing = printing._replace(notes=[*printing.notes, f"no topic matches {topics.topics!r} yet; waiting"])
         return print_ranges(env, client, source, printing, deadline_ms)
 
 
 def _read_as_member(
     env: Environment,
     common: Common,
-    topics: list[str],
-    pattern: str | None,
-    config: ConsumerConfig,
+    topics: TopicOptions,
+    subscribed: list[str],
+    source: SourceOptions,
+    member: MemberOptions,
     printing: PrintOptions,
-    *,
-    exit_at_end: bool,
-    commits: bool,
 ) -> int:
     from kcli.admin.topics import find_partitions
     from kcli.cli.consume.member_session import MemberPlan, print_as_member
@@ -382,18 +262,26 @@ def _read_as_member(
     from kcli.client.routing import GROUP, find_coordinators
     from kcli.consumer.consumer import Consumer
 
+    config = _member_config(common, source.isolation_level, member, topics.offsets)
+    commits = not member.no_commit and common.properties.get("enable.auto.commit", "true").lower() != "false"
     assert config.group_id is not None
     deadline_ms = common.deadline_ms()
     with closing(common.connect(config)) as client:
         with complete_document(printing.renderer, Sink(env.stdout_bytes)):
-            find_partitions(client, dict.fromkeys(topics), deadline_ms)
+            find_partitions(client, dict.fromkeys(subscribed), deadline_ms)
             for error in find_coordinators(client, [config.group_id], GROUP, deadline_ms).errors.values():
                 if isinstance(error, BrokerError):  # the operation that a member needs, which implies DESCRIBE
                     raise BrokerError(error.code, error.detail, request="JoinGroup", **error.evidence)
                 raise error
-        every_ms = config.auto_commit_interval_ms if commits else None
-        timeout_ms, committed = common.timeout_ms, config.reads_committed
-        plan = MemberPlan(config.group_id, topics, every_ms, timeout_ms, exit_at_end, committed, pattern)
+        plan = MemberPlan(
+            config.group_id,
+            subscribed,
+            config.auto_commit_interval_ms if commits else None,
+            common.timeout_ms,
+            topics.exit_at_end,
+            config.reads_committed,
+            topics.topics,
+        )
         return print_as_member(env, client, Consumer.from_config(config, client), printing, plan)
 
 
@@ -407,7 +295,7 @@ def _read_shared(
 ) -> int:
     from kcli.admin.topics import find_partitions
     from kcli.cli.consume.read_loop import Sink, complete_document
-    from kcli.cli.consume.share_session import ShareOptions, print_shared
+    from kcli.cli.consume.share_session import print_shared
     from kcli.consumer.share.share_consumer import ShareConsumer
 
     config = _config(common, None)
@@ -415,19 +303,26 @@ def _read_shared(
         with complete_document(printing.renderer, Sink(env.stdout_bytes)):
             find_partitions(client, dict.fromkeys(topics), common.deadline_ms())
         consumer = ShareConsumer(client, config, group, topics)
-        return print_shared(env, client, consumer, printing, ShareOptions(acknowledgement, common.timeout_ms))
+        return print_shared(env, client, consumer, printing, acknowledgement, common.timeout_ms)
 
 
 def _member_config(
-    common: Common, isolation_level: str | None, member: MemberOptions, offsets: Sequence[str]
+    common: Common, isolation_level: str | None, member: MemberOptions, offsets: list[str]
 ) -> ConsumerConfig:
-    from kcli.cli.consume.options import assignor_property, member_properties
-
-    own = member_properties(member, offsets)
+    own = member.properties(offsets)
     config = _config(common, isolation_level, own)
     if member.assignor is None:
         return config
     return _config(common, isolation_level, {**own, **assignor_property(member.assignor, config.group_protocol)})
+
+
+def assignor_property(assignor: str, protocol: str) -> dict[str, str]:
+    """Return the property of `--assignor` under a group protocol. Raise ConfigError for an unknown classic assignor."""
+    if protocol == "consumer":
+        return {"group.remote.assignor": assignor}
+    from kcli.assignors.lookup import find_strategy
+
+    return {"partition.assignment.strategy": find_strategy(assignor, option="--assignor").name}
 
 
 def _config(common: Common, isolation_level: str | None, group: Mapping[str, str] = NO_GROUP) -> ConsumerConfig:
@@ -439,9 +334,3 @@ def _config(common: Common, isolation_level: str | None, group: Mapping[str, str
     if isolation_level is not None:
         own["isolation.level"] = isolation_level
     return common.config(ConsumerConfig, **own)
-
-
-def _idle_ms(seconds: float | None) -> float | None:
-    if seconds is not None and not 0 < seconds < 1e9:
-        raise ConfigError(f"--idle-timeout: {seconds:g} is not valid; use a number of seconds above 0")
-    return None if seconds is None else seconds * 1000

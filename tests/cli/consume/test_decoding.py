@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from kcli.cli.consume.decoding import DecodeOptions, Decoding, make_decoding
+from kcli.cli.consume.decoding import Decoding, make_decoding
 from kcli.cli.consume.filters import compile_filters
-from kcli.cli.consume.options import RenderOptions, make_renderer
+from kcli.cli.consume.options import DecodeOptions, FilterOptions
 from kcli.cli.consume.read_loop import Limits, PrintedRecords, print_records
+from kcli.cli.consume.renderer import RenderOptions, make_renderer
 from kcli.cli.environment import StopSignals
 from kcli.clock import ManualClock
 from kcli.consumer.coverage import StopReason
@@ -55,7 +56,7 @@ class Read:
         needs_package("jq")
         self.reported: list[str] = []
         self.decoding = make_decoding(
-            DecodeOptions(**{"serdes": ["value=json"], **options}),
+            DecodeOptions(**{"serde": ["value=json"], **options}),
             lambda: None,
             self.reported.append,
             shows_errors=output is not None,
@@ -75,7 +76,7 @@ class Read:
             clock=ManualClock(),
             interrupt=interrupt(self.written),
             limits=Limits(limit),
-            filters=compile_filters(grep, None, (), invert=False),
+            filters=compile_filters(FilterOptions(grep)),
             decoding=self.decoding,
             before_part=lambda tp, offset: self.holds.append((tp, offset)),
         )
@@ -176,7 +177,7 @@ def test_a_record_for_which_an_expression_fails_is_counted_and_not_printed() -> 
 
 
 def test_an_expression_on_values_that_are_not_decoded_hints_at_the_option() -> None:
-    read = Read(orders(1), serdes=[], where=".value.id == 1")
+    read = Read(orders(1), serde=[], where=".value.id == 1")
     assert read.reported[0].endswith("(a value is a text without -s; -s value=json decodes JSON)")
 
 
@@ -267,11 +268,11 @@ def test_a_decoder_gets_the_last_header_with_the_id_of_the_schema() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"serdes": ["value=avrro"]}, "value: 'avrro' is not a known format; use string, json, hex"),
-        ({"serdes": ["value="]}, "-s: 'value=' is not valid; use -s [key=|value=]..."),
-        ({"serdes": ["json", "key=q"]}, "-s: key is given twice, as json and as q"),
-        ({"schema_files": ["a.avsc"]}, "--schema-file for the value requires a decoder, such as -s value=avro"),
-        ({"messages": ["key=M"], "serdes": ["value=json"]}, "--message for the key requires a decoder"),
+        ({"serde": ["value=avrro"]}, "value: 'avrro' is not a known format; use string, json, hex"),
+        ({"serde": ["value="]}, "-s: 'value=' is not valid; use -s [key=|value=]..."),
+        ({"serde": ["json", "key=q"]}, "-s: key is given twice, as json and as q"),
+        ({"schema_file": ["a.avsc"]}, "--schema-file for the value requires a decoder, such as -s value=avro"),
+        ({"message": ["key=M"], "serde": ["value=json"]}, "--message for the key requires a decoder"),
         (
             {"where": ".["},
             "--where: '.[' is not a valid jq expression: syntax error, unexpected end of file at line 1, col",

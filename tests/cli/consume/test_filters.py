@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from kcli.cli.consume.filters import compile_filters, matching_rows
+from kcli.cli.consume.options import FilterOptions
 from kcli.errors import ConfigError
 from tests.cli.consume.data import columns, record
 
@@ -19,8 +20,8 @@ ORDERS = columns(
 )
 
 
-def chosen(grep=None, key=None, headers=(), invert=False):
-    return np.flatnonzero(matching_rows(compile_filters(grep, key, headers, invert=invert), ORDERS)).tolist()
+def chosen(grep=None, key=None, headers=None, invert=False):
+    return np.flatnonzero(matching_rows(compile_filters(FilterOptions(grep, key, headers, invert)), ORDERS)).tolist()
 
 
 def test_values() -> None:
@@ -56,7 +57,7 @@ def test_a_name_of_a_header_is_compared_as_a_whole() -> None:
     )
 
     def with_header(text):
-        return np.flatnonzero(matching_rows(compile_filters(None, None, [text], invert=False), many)).tolist()
+        return np.flatnonzero(matching_rows(compile_filters(FilterOptions(header=[text])), many)).tolist()
 
     assert with_header("type=^order$") == list(range(2, 50, 3))
     assert with_header("\u00fc=o") == [50]
@@ -70,7 +71,7 @@ def test_invert_negates_the_whole_condition() -> None:
 
 
 def test_no_filter() -> None:
-    assert compile_filters(None, None, [], invert=False) is None
+    assert compile_filters(FilterOptions()) is None
 
 
 @pytest.mark.parametrize(

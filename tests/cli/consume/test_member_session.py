@@ -17,9 +17,10 @@ import pytest
 from kcli.cli.consume.coverage_report import partitions_text, reset_text
 from kcli.cli.consume.filters import compile_filters
 from kcli.cli.consume.member_session import MemberPlan, print_as_member
-from kcli.cli.consume.options import RenderOptions, make_renderer
+from kcli.cli.consume.options import FilterOptions
 from kcli.cli.consume.range_session import PrintOptions
 from kcli.cli.consume.read_loop import Limits
+from kcli.cli.consume.renderer import RenderOptions, make_renderer
 from kcli.consumer.retry_backoff import RetryState
 from kcli.consumer.subscription import PositionReset
 from kcli.error_codes import ErrorCode
@@ -85,7 +86,7 @@ class Run:
         self.env = FakeEnvironment(clock=self.consumer.clock)
         manner = PrintOptions(
             make_renderer(RenderOptions(output)),
-            compile_filters(grep, None, (), invert=False),
+            compile_filters(FilterOptions(grep)),
             Limits(most, idle_ms),
             quiet=quiet,
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.cli.consume.options import MemberOptions, assignor_property, member_properties
+from kcli.cli.consume.options import MemberOptions
+from kcli.cli.consume.topic import assignor_property
 from tests.cli.consume.test_command import consume
 
 
@@ -67,7 +68,7 @@ def test_a_valid_command_line_reaches_the_broker() -> None:
 
 def test_options_become_properties() -> None:
     options = MemberOptions("g", assignor="sticky", instance_id="one", protocol="consumer")
-    assert member_properties(options, ["end"]) == {
+    assert options.properties(["end"]) == {
         "group.id": "g",
         "enable.auto.commit": "false",
         "group.instance.id": "one",
@@ -75,7 +76,7 @@ def test_options_become_properties() -> None:
         "auto.offset.reset": "latest",
     }
     for name, reset in (("oldest", "earliest"), ("start", "earliest"), ("newest", "latest")):
-        assert member_properties(options, [name])["auto.offset.reset"] == reset
+        assert options.properties([name])["auto.offset.reset"] == reset
     assert assignor_property("uniform", "consumer") == {"group.remote.assignor": "uniform"}
     java = "org.apache.kafka.clients.consumer.StickyAssignor"
     assert assignor_property(java, "classic") == {"partition.assignment.strategy": "sticky"}

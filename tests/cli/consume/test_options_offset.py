@@ -5,9 +5,9 @@ from datetime import datetime, timezone
 import pytest
 
 from kcli.cli.consume.options import (
+    TopicOptions,
     choose_ranges,
     followed_topics,
-    offset_options,
     parse_offset_spec,
     parse_offset_specs,
 )
@@ -238,8 +238,8 @@ def test_added_partitions_are_followed_if_all_partitions_of_a_topic_are(
 
 
 def test_from_beginning_is_o_start() -> None:
-    assert offset_options(None, from_beginning=True) == ["start"]
-    assert offset_options(["5"], from_beginning=False) == ["5"]
-    assert offset_options(None, from_beginning=False) == []
+    assert TopicOptions(from_beginning=True).offsets == ["start"]
+    assert TopicOptions(offset=["5"]).offsets == ["5"]
+    assert TopicOptions().offsets == []
     with pytest.raises(ConfigError, match="--from-beginning cannot be combined with -o 5; it is the same as -o start"):
-        offset_options(["5"], from_beginning=True)
+        TopicOptions(offset=["5"], from_beginning=True).check()

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from kcli.cli.consume.options import RenderOptions, make_renderer
 from kcli.cli.consume.range_session import FollowReports, PartitionReports, PrintOptions, print_ranges
 from kcli.cli.consume.read_loop import Limits, PrintedRecords
-from kcli.cli.consume.renderer import Renderer
+from kcli.cli.consume.renderer import Renderer, RenderOptions, make_renderer
 from kcli.clock import ManualClock
 from kcli.consumer.coverage import PartitionCoverage
 from kcli.consumer.range_reader import RangeReader

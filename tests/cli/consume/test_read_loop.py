@@ -12,8 +12,9 @@ import pytest
 
 from kcli.cli.consume import filters
 from kcli.cli.consume.filters import compile_filters
-from kcli.cli.consume.options import RenderOptions, make_renderer
+from kcli.cli.consume.options import FilterOptions
 from kcli.cli.consume.read_loop import Count, Limits, PrintedRecords, print_records
+from kcli.cli.consume.renderer import RenderOptions, make_renderer
 from kcli.cli.environment import StopSignals
 from kcli.clock import ManualClock
 from kcli.consumer.coverage import StopReason
@@ -97,7 +98,7 @@ def test_max_messages_is_exact_across_partitions() -> None:
 
 
 def test_max_messages_counts_matching_records() -> None:
-    run = Run(TWO_POLLS, limits=Limits(max_records=2), filters=compile_filters("[bcd]", None, [], invert=False))
+    run = Run(TWO_POLLS, limits=Limits(max_records=2), filters=compile_filters(FilterOptions("[bcd]")))
     assert (run.stop, run.text) == (StopReason.RECORD_LIMIT, b"b\nc\n")
 
 
@@ -115,7 +116,7 @@ def test_a_read_with_unprinted_records_has_reached_the_limit_although_its_reader
 
 
 def test_only_matching_records_count_as_unprinted() -> None:
-    run = Run(TWO_POLLS, limits=Limits(max_records=1), filters=compile_filters("[ac]", None, [], invert=False))
+    run = Run(TWO_POLLS, limits=Limits(max_records=1), filters=compile_filters(FilterOptions("[ac]")))
     assert run.printed.first_unprinted == {P1: 0}
 
 
@@ -195,7 +196,7 @@ def test_the_first_signal_ends_an_expression_that_takes_for_ever(monkeypatch: py
     try:
         with StopSignals(lambda: None) as interrupt:
             polls = [[(P0, values(b"ok")), (P1, values(b"a" * 40 + b"b"))], [(P0, values(b"ok"))]]
-            run = Run(polls, interrupt=interrupt, filters=compile_filters("(a+)+$|ok", None, (), invert=False))
+            run = Run(polls, interrupt=interrupt, filters=compile_filters(FilterOptions("(a+)+$|ok")))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

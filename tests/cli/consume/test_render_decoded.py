@@ -12,7 +12,8 @@ import pytest
 
 from kcli.cli.consume.decoded_columns import DecodedColumns, part_of
 from kcli.cli.consume.format import Field, named_field
-from kcli.cli.consume.options import RenderOptions, make_renderer
+from kcli.cli.consume.options import RawOptions
+from kcli.cli.consume.renderer import RenderOptions, make_renderer
 from kcli.errors import ConfigError
 from kcli.schemas.serdes import DecodeError
 from tests.cli.consume.data import ORDERS_3, columns, record
@@ -39,8 +40,13 @@ def decoded(**sides: list[Any]) -> DecodedColumns:
 MIXED = decoded(value=[ORDER, DecodeError("avro: no schema 5"), None, "text"])
 
 
+def rendering(**options: Any) -> RenderOptions:
+    raw = {name: options.pop(name) for name in RawOptions._fields if name in options}
+    return RenderOptions(raw=RawOptions(**raw), **options)
+
+
 def text(batch: DecodedColumns, **options: Any) -> str:
-    renderer = make_renderer(RenderOptions(decoders=batch.decoded.keys(), **options))
+    renderer = make_renderer(rendering(decoders=batch.decoded.keys(), **options))
     return (renderer.begin + bytes(renderer.render(ORDERS_3, batch)) + renderer.end([])).decode(
         "utf-8", "surrogateescape"
     )
@@ -211,10 +217,10 @@ def test_a_missing_part_is_none() -> None:
 )
 def test_options_that_cannot_be_combined(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as error:
-        make_renderer(RenderOptions(decoders=["value"], **options))
+        make_renderer(rendering(decoders=["value"], **options))
     assert str(error.value).startswith(message)
 
 
 def test_a_path_requires_a_decoder_also_if_nothing_is_decoded() -> None:
     with pytest.raises(ConfigError, match="such as -s value=json"):
-        make_renderer(RenderOptions(format="%{value.id}"))
+        make_renderer(RenderOptions(raw=RawOptions("%{value.id}")))

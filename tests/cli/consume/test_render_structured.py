@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcli.cli.consume.options import RenderOptions, make_renderer
-from kcli.cli.consume.renderer import Renderer
+from kcli.cli.consume.options import RawOptions
+from kcli.cli.consume.renderer import Renderer, RenderOptions, make_renderer
 from kcli.protocol.records.columns import RecordColumns
 from kcli.structs import TopicPartition
 from tests.cli.consume.data import NOON, ORDERS_3, columns, record
@@ -233,7 +233,7 @@ def test_a_table_counts_terminal_cells_and_colours_matches_without_shifting_colu
         RenderOptions(output="jsonl"),
         RenderOptions(output="csv"),
         RenderOptions(output="table"),
-        RenderOptions(format="%t %p %o %s\\n"),
+        RenderOptions(raw=RawOptions("%t %p %o %s\\n")),
     ],
 )
 def test_merged_records_are_printed_as_each_alone_with_its_own_partition(options: RenderOptions) -> None:

@@ -4,8 +4,9 @@ import pytest
 
 from kcli.cli.consume.filters import compile_filters
 from kcli.cli.consume.format import compile_format, raw_format
-from kcli.cli.consume.options import RenderOptions, make_renderer
+from kcli.cli.consume.options import FilterOptions, RawOptions
 from kcli.cli.consume.render_text import text_renderer
+from kcli.cli.consume.renderer import RenderOptions, make_renderer
 from kcli.errors import ConfigError
 from kcli.text import format_timestamp
 from tests.cli.consume.data import NOON, ORDERS_3, columns, record
@@ -51,12 +52,12 @@ def test_control_bytes_are_escaped_on_a_terminal_but_not_the_delimiter() -> None
 
 
 def test_matches_of_filters_are_coloured_in_keys_and_values() -> None:
-    filters = compile_filters("v", "k", (), invert=False)
+    filters = compile_filters(FilterOptions("v", "k"))
     assert filters is not None
     lines = formatted(r"%k=%s %{value:hex}\n", terminal=True, highlights=filters.highlights).split(b"\n")
     assert lines[0] == b"\x1b[1;31mk\x1b[0m1=\x1b[1;31mv\x1b[0m1 7631"
     assert lines[1] == b"\x1b[1;31mk\x1b[0m2= "
-    inverted = compile_filters("v", None, (), invert=True)
+    inverted = compile_filters(FilterOptions("v", invert=True))
     assert inverted is not None
     assert inverted.highlights == {}
 
@@ -96,12 +97,12 @@ def test_no_records_no_output() -> None:
 @pytest.mark.parametrize(
     ("style", "words"),
     [
-        (RenderOptions(format="%s", key_delimiter=":"), "-f cannot be combined with -D or -K"),
-        (RenderOptions(format="%s", delimiter=":"), "-f cannot be combined with -D or -K"),
-        (RenderOptions(output="jsonl", format="%s"), "-f cannot be combined with --output"),
-        (RenderOptions(output="csv", key_delimiter=";"), "-K cannot be combined with --output"),
-        (RenderOptions(output="json", null="x"), "-Z cannot be combined with --output"),
-        (RenderOptions(output="table", delimiter=";"), "-D cannot be combined with --output"),
+        (RenderOptions(raw=RawOptions(format="%s", key_delimiter=":")), "-f cannot be combined with -D or -K"),
+        (RenderOptions(raw=RawOptions(format="%s", delimiter=":")), "-f cannot be combined with -D or -K"),
+        (RenderOptions("jsonl", RawOptions(format="%s")), "-f cannot be combined with --output"),
+        (RenderOptions("csv", RawOptions(key_delimiter=";")), "-K cannot be combined with --output"),
+        (RenderOptions("json", RawOptions(null="x")), "-Z cannot be combined with --output"),
+        (RenderOptions("table", RawOptions(delimiter=";")), "-D cannot be combined with --output"),
     ],
 )
 def test_options_in_conflict_are_an_error(style, words):

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kcli.cli.consume.options import RenderOptions, make_renderer
 from kcli.cli.consume.range_session import PrintOptions
-from kcli.cli.consume.share_session import ShareOptions, print_shared
+from kcli.cli.consume.renderer import RenderOptions, make_renderer
+from kcli.cli.consume.share_session import print_shared
 from kcli.consumer.share.share_session import AcknowledgeType
 from kcli.errors import CorruptRecords
 from kcli.structs import TopicPartition
@@ -48,8 +48,8 @@ def test_a_second_signal_ends_at_once_and_failed_acknowledgements_are_reported(
 ) -> None:
     env, consumer = FakeEnvironment(), FakeShareConsumer(error, close_error)
     options = PrintOptions(make_renderer(RenderOptions()), quiet=True)
-    client, share = SimpleNamespace(wakeup=lambda: None), ShareOptions(AcknowledgeType.ACCEPT, 30_000.0)
+    client = SimpleNamespace(wakeup=lambda: None)
     with pytest.raises(type(close_error or error)):
-        print_shared(env, client, consumer, options, share)  # type: ignore[arg-type]
+        print_shared(env, client, consumer, options, AcknowledgeType.ACCEPT, 30_000.0)  # type: ignore[arg-type]
     assert consumer.closed == [closed]
     assert "2 to 3 records of t-0 were printed, and their acknowledgement failed" in env.result(0)[2]

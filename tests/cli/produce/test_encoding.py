@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcli.cli.consume.decoding import DecodeOptions, make_decoding
-from kcli.cli.consume.options import RenderOptions, make_renderer
+from kcli.cli.consume.decoding import make_decoding
+from kcli.cli.consume.options import DecodeOptions
+from kcli.cli.consume.renderer import RenderOptions, make_renderer
 from kcli.cli.produce.encoding import EncodeOptions, Encoding, make_encoding
 from kcli.cli.produce.feed import ParsingEnded, WriteTally
 from kcli.cli.produce.records import Shape, jsonl_parser, raw_parser
