@@ -9,7 +9,7 @@ No threads. Only `kcli help` imports the parts that it needs; the rest is a sepa
 
 - The sources of a manual page are the docstring of the command's `run` and the help of its options. Edit these, then
   run the module; a test compares the stored files with the result.
-- The examples of a page are the lines of guide.md with that command (`examples`).
+- The examples of a page are the lines of the reference in guide.md with that command (`examples`).
 - A paragraph whose first line is the character \\b is preformatted, in the help and in the page.
 - The placeholder of a value tells its kind to completion: TOPIC, GROUP, FILE, or a list such as table|json.
 """

@@ -22,8 +22,8 @@ def run(
     """Show a page of the manual: that of a command, of a family of commands, or of kcli itself.
 
     The topic "configuration" is the page of all client properties, "spark recipes" that of recipes for Apache Spark,
-    "guide" the guide: the main commands by subject. On a terminal, the program man shows the page; without it, and in a
-    pipe, the page is plain text.
+    "guide" the guide: recipes by symptom, then the main commands by subject. On a terminal, the program man shows the
+    page; without it, and in a pipe, the page is plain text.
 
     \b
     kcli help consume topic
