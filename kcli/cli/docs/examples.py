@@ -1,4 +1,4 @@
-"""The examples of the manual pages: the command lines of the guide's reference, with their comments. A test runs each."""
+"""The examples of the manual pages: the command lines of the guide's reference, with comments. A test runs each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Example(NamedTuple):
 
 @cache
 def examples() -> Mapping[tuple[str, ...], list[Example]]:
-    """Return the examples of each command, in the order of the guide. Its recipes belong to a symptom, and are no examples."""
+    """Return the examples of each command, in the order of the guide's reference. Recipes are no examples."""
     found: dict[tuple[str, ...], list[Example]] = {}
     _, _, text = GUIDE.read_text(encoding="utf-8").partition("\n## Reference\n")
     for block in re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
