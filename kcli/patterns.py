@@ -4,8 +4,8 @@ KIP-848 lets the broker resolve them over the names of topics, KIP-1152 over tra
 another syntax, and an expression such as `(a+)+b` can occupy it for hours, together with the only thread of a broker,
 or with a command that looks at a group whose member has subscribed to it. Ground: imports nothing of kcli.
 
-The library is google-re2, in the extra `regex`. Apache Kafka uses RE2/J: the syntax is the same, but not the wording of
-errors.
+The library is google-re2, in the extra `regex`; nothing else in kcli imports it. Apache Kafka uses RE2/J: the syntax is
+the same but for details (`\\C`, a name given to two groups), and the wording of errors differs.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from typing import Any
 
 class InvalidRegex(ValueError):
     """The expression is not valid, or cannot be used here; the text says why."""
+
+
+class LibraryMissing(InvalidRegex):
+    """google-re2 is not installed; the text says what to install."""
 
 
 class Regex:
@@ -30,13 +34,17 @@ class Regex:
         """Return whether the expression matches the whole text."""
         return self._compiled.fullmatch(text) is not None
 
+    def matches_part(self, text: str) -> bool:
+        """Return whether the expression matches a part of the text."""
+        return self._compiled.search(text) is not None
+
 
 def compile_regex(pattern: str) -> Regex:
-    """Compile an expression. InvalidRegex if it is not valid, too large, or if google-re2 is not installed."""
+    """Compile an expression. InvalidRegex if it is not valid or too large; LibraryMissing without google-re2."""
     try:
         import re2
     except ImportError:
-        raise InvalidRegex(
+        raise LibraryMissing(
             "regular expressions of clients need the package google-re2: pip install 'kcli-kafka[regex]'"
         ) from None
     options = re2.Options()

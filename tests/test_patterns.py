@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kcli.patterns import InvalidRegex, compile_regex
+from kcli.patterns import InvalidRegex, LibraryMissing, compile_regex
 from tests.needs import needs_package
 
 NAMES = ["orders", "orders-1", "orders.eu", "Orders", "a", "b", "ab", "aab", "_", "12", "a.b.c"]
@@ -62,5 +62,5 @@ def test_time_is_linear_where_backtracking_takes_for_ever(pattern: str) -> None:
 
 def test_without_the_library_the_refusal_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
-    with pytest.raises(InvalidRegex, match=r"google-re2: pip install 'kcli-kafka\[regex\]'"):
+    with pytest.raises(LibraryMissing, match=r"google-re2: pip install 'kcli-kafka\[regex\]'"):
         compile_regex("a")

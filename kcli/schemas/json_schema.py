@@ -181,24 +181,20 @@ def _check_patterns(documents: list[Any]) -> None:
 
 
 @lru_cache(maxsize=1000)
-def _search(pattern: str) -> Callable[[str], Any]:
+def _search(pattern: str) -> Callable[[str], bool]:
     """Return the search for a pattern of ECMA 262 in a text. Raise ValueError, ConfigError."""
+    from kcli.patterns import InvalidRegex, LibraryMissing, compile_regex
+
     try:
-        import re2
-    except ImportError:
+        regex = compile_regex(re.sub(r"(\\\\)|\\u([0-9A-Fa-f]{4})", _as_re2, pattern))
+    except LibraryMissing:
         raise missing_extra("a pattern of JSON Schema", "google-re2") from None
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        search: Callable[[str], Any] = re2.compile(
-            re.sub(r"(\\\\)|\\u([0-9A-Fa-f]{4})", _as_re2, pattern), options
-        ).search
-    except (re2.error, UnicodeError):
+    except InvalidRegex:
         raise ValueError(
             f"its pattern {_short(repr(pattern))} is not supported: patterns have the syntax of RE2, without "
             "look-ahead and back references"
         ) from None
-    return lambda text: search(text.encode("utf-8", "replace").decode())
+    return lambda text: regex.matches_part(text.encode("utf-8", "replace").decode())
 
 
 def _as_re2(match: re.Match[str]) -> str:

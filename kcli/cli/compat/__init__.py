@@ -1,8 +1,8 @@
 """The `kcli compat` family: command lines of Apache's own tools, with their options, tables and messages.
 
 `consumer_groups` is the command page for kafka-consumer-groups.sh. `options` parses the command line as the tool does,
-`groups` has the actions that list, describe and delete, `offsets` has the reset, `messages` has the tool's texts and
-its table layout, and `re2` checks patterns. A `groups.Session` is one run: streams, options, client, deadline.
+`groups` has the actions that list, describe and delete, `offsets` has the reset, and `messages` has the tool's texts
+and its table layout. A `groups.Session` is one run: streams, options, client, deadline.
 
 No threads. What the commands do is in `kcli.admin`; this family only parses and prints.
 

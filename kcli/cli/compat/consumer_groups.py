@@ -61,6 +61,7 @@ def run(env: Environment, context: Context, **_documented: Any) -> int:
       --describe                           and a line on stderr; status 1
     WARN lines of its log                the same text, without time and class
     --version prints 4.3.1               prints 4.3.1 and kcli's version
+    --validate-regex asks RE2/J          asks RE2: pip install 'kcli-kafka[regex]'
     """
     args: tuple[str, ...] = context.obj
     try:
@@ -95,13 +96,35 @@ def _run(env: Environment, context: Context, given: Given) -> int:
         return failed.status
 
 
-def _validate(env: Environment, pattern: str) -> int:
-    from kcli.cli.compat.re2 import re2_error
+# RE2's wording of an error, before its colon, and that of the brokers' and the tool's library, RE2/J.
+_PATTERN_ERRORS = {
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid named capture group": "invalid named capture",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid repetition size": "invalid repeat count",
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "trailing \\": "trailing backslash at end of expression",
+    "unexpected )": "regexp/syntax: internal error",
+}
 
-    problem = re2_error(pattern)
-    verdict = "valid" if problem is None else f"invalid: {problem}"
+
+def _validate(env: Environment, pattern: str) -> int:
+    from kcli.patterns import InvalidRegex, LibraryMissing, compile_regex
+
+    try:
+        compile_regex(pattern)
+    except LibraryMissing as error:
+        env.report(f"kcli: {error}")
+        return exit_status.USAGE
+    except InvalidRegex as error:
+        problem = str(error).partition(": ")[0]
+        verdict = f"invalid: {_PATTERN_ERRORS.get(problem, problem)}"
+    else:
+        verdict = "valid"
     env.stdout.write(f"The regular expression `{pattern}` is {verdict}.\n")
-    return exit_status.DONE if problem is None else exit_status.FAILED
+    return exit_status.DONE if verdict == "valid" else exit_status.FAILED
 
 
 def _ask(env: Environment, given: Given) -> int:
