@@ -19,7 +19,8 @@ One thread runs a command. Signals are handled by Python's default, except where
 - Options travel as one value: a NamedTuple whose fields are options, with a `check()` if they depend on each other.
   `run` takes it as one parameter, and the parser expands it. `Common` is made of one, the environment and files. Of two
   options with the same name, the first replaces the other.
-- The options of several families are in `options`, those of one family in its own `options`.
+- The options of several families are in `options`, those of one family in its own `options`. Modules with many of them
+  have no `from __future__ import annotations`: it would have each annotation compiled again when it is evaluated.
 - The docstring of `run` is the text of `--help` and of the manual page; `python -m kcli.cli.docs` regenerates the
   pages.
 """

@@ -11,8 +11,6 @@ The end of a range is exclusive. A time that starts a range needs no second "@":
 UTC.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Annotated, NamedTuple

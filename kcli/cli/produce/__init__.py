@@ -1,8 +1,8 @@
 """`kcli produce`: records from lines, delimited bytes or JSON.
 
-`produce` parses the options and reports; `records` makes records of delimited bytes and JSON lines, whose keys and
-values `encoding` encodes with -s; `feed` reads the
-input in chunks, splits it, and passes the records to a `Producer`, whose outcomes it counts in a `WriteTally`.
+`produce` is the command, with its `options`, and reports; `records` makes records of delimited bytes and JSON lines,
+whose keys and values `encoding` encodes with -s; `feed` reads the input in chunks, splits it, and passes the records to
+a `Producer`, whose outcomes it counts in a `WriteTally`.
 
 **Non-obvious**
 

@@ -10,8 +10,8 @@ tombstone). Instead of a null with `value_raw`, those bytes are sent. Numbers ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from kcli.cli.serde_options import SIDES, by_side
 from kcli.errors import ConfigError
@@ -19,29 +19,19 @@ from kcli.schemas.serdes import MAX_DEPTH, NAMES, WITH_SCHEMA, EncodeError, make
 from kcli.schemas.simple_formats import read_json
 
 if TYPE_CHECKING:
+    from kcli.cli.produce.options import EncodeOptions
     from kcli.schemas.registry_client import SchemaRegistry
     from kcli.schemas.serdes import Encoder, Side
 
 
-class EncodeOptions(NamedTuple):
-    """The options about encoding, as given."""
-
-    serdes: Sequence[str] = ()
-    schema_ids: Sequence[str] = ()
-    subjects: Sequence[str] = ()
-    schema_files: Sequence[str] = ()
-    messages: Sequence[str] = ()
-    register: bool = False
-
-
 def make_encoding(options: EncodeOptions, topic: str, registry: Callable[[], SchemaRegistry | None]) -> Encoding:
     """Return the encoders of the options. `registry` is called only if an encoder needs one. Raise ConfigError."""
-    names = by_side("-s", options.serdes, SIDES)
+    names = by_side("-s", options.serde or (), SIDES)
     details = {
-        "--schema-id": by_side("--schema-id", options.schema_ids, ("value",)),
-        "--subject": by_side("--subject", options.subjects, ("value",)),
-        "--schema-file": by_side("--schema-file", options.schema_files, ("value",)),
-        "--message": by_side("--message", options.messages, ("value",)),
+        "--schema-id": by_side("--schema-id", options.schema_id or (), ("value",)),
+        "--subject": by_side("--subject", options.subject or (), ("value",)),
+        "--schema-file": by_side("--schema-file", options.schema_file or (), ("value",)),
+        "--message": by_side("--message", options.message or (), ("value",)),
     }
     for option, given in details.items():
         for side in given:

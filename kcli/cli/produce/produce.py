@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common, RegistryOption, naming
+from kcli.cli.options import Common, given_options, naming
 from kcli.cli.parser import Argument, Option
-from kcli.cli.serde_options import MessageOption, SchemaFileOption
+from kcli.cli.produce.options import EncodeOptions, InputOptions, ProducerOptions, RecordOptions
 from kcli.errors import ConfigError
 from kcli.settings import invalid_value
-from kcli.text import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from kcli.cli.produce.feed import Parse, WriteTally
     from kcli.client.config import ProducerConfig
     from kcli.producer.producer import Producer
-
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 # Kafka's defaults are for a slow stream of records. Bulk input needs few and large batches: the estimate of their size
 # leaves room below max.request.size and message.max.bytes, and so that one call of the system writes a request, the
@@ -36,74 +33,10 @@ def run(
     env: Environment,
     common: Common,
     topic: Annotated[str, Argument(metavar="TOPIC", help="Topic to write to; it must exist.")],
-    file: Annotated[
-        list[str] | None, Argument(metavar="[FILE]...", help="Files to read; - or none: standard input.")
-    ] = None,
-    input: Annotated[str, Option("--input", metavar="raw|jsonl", help="Format of the input.")] = "raw",
-    delimiter: Annotated[
-        str | None, Option("--delimiter", "-D", metavar="TEXT", help=r"Delimiter between records. [\n]")
-    ] = None,
-    key_delimiter: Annotated[
-        str | None,
-        Option("--key-delimiter", "-K", metavar="TEXT", help="Delimiter between key and value."),
-    ] = None,
-    key: Annotated[str | None, Option("--key", "-k", metavar="TEXT", help="Key of all records.")] = None,
-    serde: Annotated[
-        list[str] | None,
-        Option(
-            "--serde", "-s", metavar="[key=|value=]NAME", help="Encode keys or values, or both, see above; repeatable."
-        ),
-    ] = None,
-    schema_registry: RegistryOption = None,
-    schema_id: Annotated[
-        list[str] | None,
-        Option("--schema-id", metavar="[key=|value=]N", help="Encode with this schema of the registry. [value]"),
-    ] = None,
-    subject: Annotated[
-        list[str] | None,
-        Option(
-            "--subject",
-            metavar="[key=|value=]NAME",
-            help="Encode with the newest schema of this subject. [TOPIC-key, TOPIC-value]",
-        ),
-    ] = None,
-    schema_file: SchemaFileOption = None,
-    message: MessageOption = None,
-    register: Annotated[
-        bool, Option("--register", help="Register the schema of --schema-file if its subject does not have it.")
-    ] = False,
-    partition: Annotated[
-        int | None,
-        Option("--partition", "-p", metavar="N", min=0, help="Write to this partition, regardless of the key."),
-    ] = None,
-    header: Annotated[
-        list[str] | None,
-        Option("--header", "-H", metavar="NAME=VALUE", help="Header of all records; repeatable; NAME alone: null."),
-    ] = None,
-    timestamp: Annotated[
-        str | None,
-        Option(
-            "--timestamp",
-            metavar="TIME",
-            help="Timestamp of all records: ms or seconds since 1970, 2024-01-31T10:00Z, -1h. [now]",
-        ),
-    ] = None,
-    empty_as_null: Annotated[bool, Option("--empty-as-null", "-Z", help="Send empty keys and values as null.")] = False,
-    compression: Annotated[
-        str | None,
-        Option("--compression", "-z", metavar="|".join(CODECS), help="Compression codec of batches. [none]"),
-    ] = None,
-    acks: Annotated[
-        str | None, Option("--acks", metavar="0|1|all", help="Replicas that must store a record. [all]")
-    ] = None,
-    transactional_id: Annotated[
-        str | None,
-        Option(
-            "--transactional-id",
-            metavar="ID",
-            help="Store all records or none, in one transaction under this id; fences other producers with it.",
-        ),
-    ] = None,
+    text: InputOptions,
+    encode: EncodeOptions,
+    record: RecordOptions,
+    settings: ProducerOptions,
     stats: Annotated[bool, Option("--stats", help="Print counts and rates to stderr at the end.")] = False,
 ) -> int:
     r"""Write each line of standard input, or of files, as a record. The topic is never created.
@@ -140,37 +73,32 @@ def run(
     from kcli.producer.producer import Producer
 
     encoding = None
-    if serde or schema_id or subject or schema_file or message or register:
-        from kcli.cli.produce.encoding import EncodeOptions, make_encoding
+    if given_options(encode).keys() - {"--schema-registry"}:
+        from kcli.cli.produce.encoding import make_encoding
 
-        chosen = EncodeOptions(
-            serde or (), schema_id or (), subject or (), schema_file or (), message or (), register=register
-        )
-        encoding = make_encoding(chosen, topic, lambda: common.registry(schema_registry))
-    config = _config(common, compression, acks, transactional_id)
+        encoding = make_encoding(encode, topic, lambda: common.registry(encode.schema_registry))
+    config = _config(common, settings)
     tally = WriteTally(acks_0=config.acks == 0)
-    with naming("--timestamp"):
-        timestamp_ms = None if timestamp is None else parse_time(timestamp.removeprefix("@"), env.clock.wall_ms())
-    parse = _parser(input, delimiter, key_delimiter, key, header or [], timestamp_ms, empty_as_null, tally, encoding)
+    parse = _parser(text, record, record.timestamp_ms(env.clock.wall_ms()), tally, encoding)
     with naming("-D"):
-        between = unescape("\\n" if delimiter is None else delimiter)
+        between = unescape("\\n" if text.delimiter is None else text.delimiter)
     started_ms = env.clock.now_ms()
     with closing(common.connect(config)) as client:
-        find_partitions(client, {topic: None if partition is None else [partition]}, common.deadline_ms())
+        find_partitions(client, {topic: None if record.partition is None else [record.partition]}, common.deadline_ms())
         producer = Producer(config, client)
-        files = file or ["-"]
+        files = text.file or ["-"]
 
         def write() -> None:
             with _progress(env, files, tally) as progress:
                 feed(
                     producer,
                     topic,
-                    partition,
+                    record.partition,
                     open_inputs(files, env.stdin_bytes),
                     parse,
                     tally,
                     delimiter=between,
-                    longest_bytes=config.max_request_size * (1 if input == "raw" else _JSON_EXPANSION),
+                    longest_bytes=config.max_request_size * (1 if text.input == "raw" else _JSON_EXPANSION),
                     wall_ms=env.clock.wall_ms,
                     tick=progress.tick,
                 )
@@ -258,13 +186,12 @@ def _print_outcomes(env: Environment, topic: str, tally: WriteTally, output: str
 _JSON_EXPANSION = 7
 
 
-def _config(common: Common, compression: str | None, acks: str | None, transactional_id: str | None) -> ProducerConfig:
+def _config(common: Common, settings: ProducerOptions) -> ProducerConfig:
     """Return Kafka's defaults, adjusted for bulk, with `--timeout` as the delivery timeout of a record."""
     from kcli.client.config import ProducerConfig
 
-    if transactional_id is not None and not transactional_id.strip():  # stripped, it would mean no transaction
-        raise ConfigError("--transactional-id must not be empty")
-    chosen = {"compression_type": compression, "acks": acks, "transactional_id": transactional_id}
+    chosen = settings._asdict()
+    chosen["compression_type"] = chosen.pop("compression")
     config = common.config(ProducerConfig, **{name: value for name, value in chosen.items() if value is not None})
     timeout_ms = int(common.timeout_ms)
     linger_ms = config.linger_ms if "linger.ms" in config.given else min(_BULK_LINGER_MS, timeout_ms // 10)
@@ -280,47 +207,25 @@ def _config(common: Common, compression: str | None, acks: str | None, transacti
 
 
 def _parser(
-    kind: str,
-    delimiter: str | None,
-    key_delimiter: str | None,
-    key: str | None,
-    header: list[str],
-    timestamp_ms: int | None,
-    empty_as_null: bool,
-    tally: WriteTally,
-    encoding: Encoding | None,
+    text: InputOptions, record: RecordOptions, timestamp_ms: int | None, tally: WriteTally, encoding: Encoding | None
 ) -> Parse:
     from kcli.cli.output.escapes import unescape
     from kcli.cli.produce.records import Shape, jsonl_parser, raw_parser
 
-    headers = [_header(text) for text in header]
-    if kind == "jsonl":
-        if delimiter is not None or key_delimiter is not None or key is not None or empty_as_null:
+    key, headers = text.key, record.headers()
+    if text.input == "jsonl":
+        if given_options(text).keys() - {"--file", "--input"} or record.empty_as_null:
             raise ConfigError("--input jsonl cannot be combined with -D, -K, -k or -Z")
         return jsonl_parser(headers, timestamp_ms, tally, encoding)
-    if kind != "raw":
-        raise invalid_value("--input", kind, "raw or jsonl")
-    if key is not None and key_delimiter is not None:
+    if text.input != "raw":
+        raise invalid_value("--input", text.input, "raw or jsonl")
+    if key is not None and text.key_delimiter is not None:
         raise ConfigError("-k cannot be combined with -K; -k sets one key for all records")
-    if key_delimiter == "":
+    if text.key_delimiter == "":
         raise ConfigError("-K must not be empty; give the delimiter between key and value")
     with naming("-K"):
-        key_end = None if key_delimiter is None else unescape(key_delimiter)
+        key_end = None if text.key_delimiter is None else unescape(text.key_delimiter)
     shape = Shape(
-        None if key is None else key.encode("utf-8", "surrogateescape"),
-        key_end,
-        headers,
-        empty_as_null,
+        None if key is None else key.encode("utf-8", "surrogateescape"), key_end, headers, record.empty_as_null
     )
     return raw_parser(shape, timestamp_ms, tally, encoding)
-
-
-def _header(text: str) -> tuple[str, bytes | None]:
-    """Parse NAME=VALUE, or NAME for a null value, as kcat does."""
-    name, equals, value = text.encode("utf-8", "surrogateescape").partition(b"=")
-    if not name:
-        raise invalid_value("-H", text, "NAME=VALUE, or NAME for a null value; the name must not be empty")
-    try:
-        return name.decode(), value if equals else None
-    except UnicodeDecodeError:
-        raise ConfigError(f"-H: {text!r} is not valid; use a header name in UTF-8") from None

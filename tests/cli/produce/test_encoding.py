@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from kcli.cli.consume.decoding import make_decoding
 from kcli.cli.consume.options import DecodeOptions
 from kcli.cli.consume.renderer import RenderOptions, make_renderer
-from kcli.cli.produce.encoding import EncodeOptions, Encoding, make_encoding
+from kcli.cli.produce.encoding import Encoding, make_encoding
 from kcli.cli.produce.feed import ParsingEnded, WriteTally
+from kcli.cli.produce.options import EncodeOptions
 from kcli.cli.produce.records import Shape, jsonl_parser, raw_parser
 from kcli.errors import ConfigError
 from kcli.protocol.records.record import NewRecords
@@ -28,7 +29,7 @@ NOW = 1_700_000_000_000
 
 
 def encoding(*serdes: str, **options: Any) -> Encoding:
-    return make_encoding(EncodeOptions(serdes, **options), "orders", lambda: None)
+    return make_encoding(EncodeOptions(list(serdes), **options), "orders", lambda: None)
 
 
 KEYED = Shape(key_delimiter=b":")
@@ -139,9 +140,9 @@ def test_a_value_that_cannot_be_encoded_is_a_failure_and_the_others_are_sent() -
 @pytest.mark.parametrize(
     ("serdes", "options", "message"),
     [
-        (["value=json"], {"schema_ids": ["3"]}, "--schema-id for the value requires a format with a schema"),
-        ([], {"subjects": ["key=S"]}, "--subject for the key requires a format with a schema, such as -s key=avro"),
-        (["value=avro"], {"schema_ids": ["x"]}, "--schema-id: 'x' is not valid; use the number of a schema"),
+        (["value=json"], {"schema_id": ["3"]}, "--schema-id for the value requires a format with a schema"),
+        ([], {"subject": ["key=S"]}, "--subject for the key requires a format with a schema, such as -s key=avro"),
+        (["value=avro"], {"schema_id": ["x"]}, "--schema-id: 'x' is not valid; use the number of a schema"),
         (["avro"], {"register": True}, "--register requires --schema-file, the schema to register"),
         (["auto"], {}, "key encoder: auto only decodes"),
     ],
