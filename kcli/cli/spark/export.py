@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from kcli.cli import exit_status
@@ -22,27 +21,25 @@ if TYPE_CHECKING:
     from kcli.spark.pipelines.survey import Survey
 
 
-def run(
-    env: Environment,
-    common: Common,
-    job: Job,
-    topic: Topics = None,
-    to: Annotated[str, Option("--to", metavar="DIR", help="Write the files to this folder.")] = "",
+class ExportOptions(NamedTuple):
+    """The options of the command."""
+
+    to: Annotated[str, Option("--to", metavar="DIR", help="Write the files to this folder.")] = ""
     format: Annotated[
         str, Option("--format", metavar="FORMAT", help="Write parquet, orc, json, csv, or another format of Spark.")
-    ] = "parquet",
-    once: Annotated[bool, Option("--once", help="Write new records since the last run, then exit.")] = False,
-    follow: Annotated[bool, Option("--follow", help="Write new records continuously, until Ctrl-C.")] = False,
+    ] = "parquet"
+    once: Annotated[bool, Option("--once", help="Write new records since the last run, then exit.")] = False
+    follow: Annotated[bool, Option("--follow", help="Write new records continuously, until Ctrl-C.")] = False
     every: Annotated[
         str | None, Option("--every", metavar="DURATION", help="Write a --follow batch this often. [5s]")
-    ] = None,
+    ] = None
     checkpoint: Annotated[
         str | None,
         Option("--checkpoint", metavar="DIR", help="Keep the position of --once and --follow here. [DIR/_checkpoint]"),
-    ] = None,
+    ] = None
     columns: Annotated[
         str | None, Option("--columns", metavar="NAME,...", help="Write only these columns, see above.")
-    ] = None,
+    ] = None
     value: Annotated[
         str | None,
         Option(
@@ -50,41 +47,54 @@ def run(
             metavar="FORMAT",
             help="Write values as raw, string, json[:DDL], avro, ...: see above. [by format]",
         ),
-    ] = None,
-    flatten: Annotated[bool, Option("--flatten", help="Write the fields of decoded values as columns.")] = False,
+    ] = None
+    flatten: Annotated[bool, Option("--flatten", help="Write the fields of decoded values as columns.")] = False
     fields: Annotated[
         str | None, Option("--fields", metavar="PATH[=NAME],...", help="Write only these fields as columns.")
-    ] = None,
+    ] = None
     partition_by: Annotated[
         list[str] | None,
         Option("--partition-by", metavar="NAME,...", help="Make folders of columns, dt and hour in UTC, value.FIELD."),
-    ] = None,
+    ] = None
     compression: Annotated[
         str | None,
         Option("--compression", metavar="CODEC", help="Compress with zstd, gzip, snappy, none or others. [by format]"),
-    ] = None,
+    ] = None
     mode: Annotated[
         str | None,
         Option("--mode", metavar="error|append|overwrite|ignore", help="Do this if the folder exists. [error]"),
-    ] = None,
+    ] = None
     files: Annotated[
         int | None, Option("--files", metavar="N", min=1, help="Write about N files per batch. [as partitions]")
-    ] = None,
+    ] = None
     target_file_size: Annotated[
         str | None, Option("--target-file-size", metavar="SIZE", help="Write files of about this size, like 128MB.")
-    ] = None,
+    ] = None
     dedup: Annotated[
         str | None, Option("--dedup", metavar="key|key,value", help="Write repeated records once, see above.")
-    ] = None,
+    ] = None
     dead_letter: Annotated[
         str | None,
         Option("--dead-letter", metavar="DIR", help="Write records whose values do not decode to this folder."),
-    ] = None,
-    schema_registry: RegistryOption = None,
+    ] = None
+    schema_registry: RegistryOption = None
     commit_group: Annotated[
         str | None, Option("--commit-group", metavar="GROUP", help="Commit the position to this group.")
-    ] = None,
-    metrics: Metrics = None,
+    ] = None
+    metrics: Metrics = None
+
+    @property
+    def is_stream(self) -> bool:
+        return self.once or self.follow
+
+
+def run(
+    env: Environment,
+    common: Common,
+    job: Job,
+    *,
+    topic: Topics = None,
+    options: ExportOptions,
 ) -> int:
     """Write topics to files.
 
@@ -118,29 +128,7 @@ def run(
     checkpoint and write each record exactly once, even if interrupted; --from applies to their first start. Ctrl-C
     exits with status 130, and the next run continues.
     """
-
-    options = ExportOptions(
-        to=to,
-        format=format,
-        once=once,
-        follow=follow,
-        every=every,
-        checkpoint=checkpoint,
-        columns=columns,
-        value=value,
-        partition_by=partition_by or (),
-        compression=compression,
-        mode=mode,
-        files=files,
-        commit_group=commit_group,
-        flatten=flatten,
-        fields=fields,
-        target_file_size=target_file_size,
-        dedup=dedup,
-        dead_letter=dead_letter,
-        metrics=metrics,
-    )
-    job.common.name_registry(schema_registry)
+    job.common.name_registry(options.schema_registry)
     return export(job, job.source(topic, stream=options.is_stream), options)
 
 
@@ -149,34 +137,6 @@ EVERY_S = 5.0
 
 
 _REPORT_EVERY_MS = 60_000
-
-
-class ExportOptions(NamedTuple):
-    """The options of the command, as given."""
-
-    to: str
-    format: str = "parquet"
-    once: bool = False
-    follow: bool = False
-    every: str | None = None
-    checkpoint: str | None = None
-    columns: str | None = None
-    value: str | None = None
-    partition_by: Sequence[str] = ()
-    compression: str | None = None
-    mode: str | None = None
-    files: int | None = None
-    commit_group: str | None = None
-    flatten: bool = False
-    fields: str | None = None
-    target_file_size: str | None = None
-    dedup: str | None = None
-    dead_letter: str | None = None
-    metrics: str | None = None
-
-    @property
-    def is_stream(self) -> bool:
-        return self.once or self.follow
 
 
 def parse_export(options: ExportOptions) -> Export:
@@ -209,7 +169,7 @@ def parse_export(options: ExportOptions) -> Export:
         format_name,
         options.columns,
         options.value,
-        options.partition_by,
+        options.partition_by or (),
         flatten=options.flatten,
         fields=options.fields,
         dead_letter=options.dead_letter is not None,

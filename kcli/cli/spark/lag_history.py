@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common, check_choice, naming
@@ -21,20 +21,47 @@ if TYPE_CHECKING:
     from kcli.spark.pipelines.survey import Survey
 
 
+class HistoryOptions(NamedTuple):
+    """The groups, the times and the rows."""
+
+    groups: Annotated[
+        str | None, Option("--groups", metavar="GROUP,...", help="Show only these groups. [all with commits]")
+    ] = None
+    from_: Annotated[str, Option("--since", metavar="TIME", help="Start at a time, or relative like -7d.")] = "-1d"
+    until: Annotated[str, Option("--until", metavar="TIME", help="End at a time, or now.")] = "now"
+    every: Annotated[str, Option("--every", metavar="DURATION", help="Show a row this often.")] = "5m"
+    by: Annotated[
+        str, Option("--by", metavar="group|topic|partition", help="Show one row per group, topic or partition.")
+    ] = "group"
+
+    def parse(self, now_ms: int) -> LagHistoryOptions:
+        """Return the options of the pipeline. ConfigError."""
+        from kcli.cli.spark.options import parse_groups
+        from kcli.errors import ConfigError
+        from kcli.spark.pipelines.lag_grid import SERIES
+        from kcli.spark.pipelines.lag_history import LagHistoryOptions, make_grid
+        from kcli.text import parse_duration_option, parse_time
+
+        check_choice("--by", self.by, SERIES)
+        every_ms = parse_duration_option("--every", self.every)
+        times = []
+        for option, text in (("--since", self.from_), ("--until", self.until)):
+            with naming(option):
+                times.append(parse_time(text.removeprefix("@"), now_ms))
+        if times[0] > times[1]:
+            raise ConfigError(f"--since {self.from_} is after --until {self.until}")
+        return LagHistoryOptions(
+            make_grid(times[0], min(times[1], now_ms), every_ms), parse_groups(self.groups), self.by
+        )
+
+
 def run(
     env: Environment,
     common: Common,
     job: Job,
+    *,
     topic: Topics = None,
-    groups: Annotated[
-        str | None, Option("--groups", metavar="GROUP,...", help="Show only these groups. [all with commits]")
-    ] = None,
-    from_: Annotated[str, Option("--since", metavar="TIME", help="Start at a time, or relative like -7d.")] = "-1d",
-    until: Annotated[str, Option("--until", metavar="TIME", help="End at a time, or now.")] = "now",
-    every: Annotated[str, Option("--every", metavar="DURATION", help="Show a row this often.")] = "5m",
-    by: Annotated[
-        str, Option("--by", metavar="group|topic|partition", help="Show one row per group, topic or partition.")
-    ] = "group",
+    history: HistoryOptions,
     fail_if: FailIf = None,
     report: Page = None,
 ) -> int:
@@ -54,7 +81,7 @@ def run(
     from kcli.cli.spark.findings import report_findings
     from kcli.spark.pipelines import lag_history
 
-    options = _parse_options(env, groups, from_, until, every, by)
+    options = history.parse(env.clock.wall_ms())
     source = job.source(topic, needs_topics=False)
     subject = _heading(source, options)
     return report_findings(
@@ -63,31 +90,10 @@ def run(
         lag_history.commits_source(source, options.groups),
         lambda spark: _findings(lag_history.run(spark, source, options), options, subject),
         preflight=lambda: _survey(source, options),
-        shown_columns=lag_history.row_columns(by),
+        shown_columns=lag_history.row_columns(options.by),
         fail_if=fail_if,
         page=report,
     )
-
-
-def _parse_options(
-    env: Environment, groups: str | None, since: str, until: str, every: str, by: str
-) -> LagHistoryOptions:
-    from kcli.cli.spark.options import parse_groups
-    from kcli.errors import ConfigError
-    from kcli.spark.pipelines.lag_grid import SERIES
-    from kcli.spark.pipelines.lag_history import LagHistoryOptions, make_grid
-    from kcli.text import parse_duration_option, parse_time
-
-    check_choice("--by", by, SERIES)
-    every_ms = parse_duration_option("--every", every)
-    now_ms = env.clock.wall_ms()
-    times = []
-    for option, text in (("--since", since), ("--until", until)):
-        with naming(option):
-            times.append(parse_time(text.removeprefix("@"), now_ms))
-    if times[0] > times[1]:
-        raise ConfigError(f"--since {since} is after --until {until}")
-    return LagHistoryOptions(make_grid(times[0], min(times[1], now_ms), every_ms), parse_groups(groups), by)
 
 
 def _heading(source: KafkaSource, options: LagHistoryOptions) -> str:

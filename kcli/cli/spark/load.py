@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
@@ -23,28 +23,50 @@ if TYPE_CHECKING:
 COLUMNS = ["partition", "records", "start", "end", "status"]
 
 
+class LoadOptions(NamedTuple):
+    """The format of the files, and the records to load."""
+
+    format: Annotated[
+        str, Option("--format", metavar="FORMAT", help="Read parquet, orc, json, csv, or another format of Spark.")
+    ] = "parquet"
+    value: Annotated[
+        str | None,
+        Option("--value", metavar="raw|string", help="The --value of the export, for json and csv. [string]"),
+    ] = None
+    partitions: Annotated[
+        str,
+        Option("--partitions", metavar="keep|by-key", help="Keep the partitions, or let the keys decide, as in Java."),
+    ] = "keep"
+    from_topic: Annotated[
+        str | None, Option("--from-topic", metavar="NAME", help="Load only the records of this topic in the files.")
+    ] = None
+    append: Annotated[bool, Option("--append", help="Write to a topic that has records.")] = False
+    resume: Annotated[bool, Option("--resume", help="Continue a load of the same files that was interrupted.")] = False
+
+    def load(self, path: str, target: KafkaSource) -> Load:
+        """Return the load of the files in a folder. ConfigError for options that exclude each other."""
+        from kcli.spark.pipelines.load import TEXT_FORMATS, Load, check_load
+
+        format = self.format.lower() if self.format.lower() in TEXT_FORMATS else self.format
+        if self.value is not None and format not in TEXT_FORMATS:
+            raise ConfigError(f"--value is for --format json and csv; {format} has the type of the values")
+        value = self.value or "string"
+        check_load(value, self.partitions)
+        if self.append and self.resume:
+            raise ConfigError("--append and --resume cannot be combined")
+        if self.resume and self.partitions != "keep":
+            raise ConfigError("--resume requires --partitions keep: it counts the records of each partition")
+        return Load(path, target, format, value, self.partitions, self.from_topic, self.append, self.resume)
+
+
 def run(
     env: Environment,
     common: Common,
     cluster: Cluster,
+    *,
     path: Annotated[str, Argument(metavar="DIR", help="Folder of the files.")],
     topic: Annotated[str, Option("--topic", "-t", metavar="TOPIC", help="Write to this topic; it must exist.")] = "",
-    format: Annotated[
-        str, Option("--format", metavar="FORMAT", help="Read parquet, orc, json, csv, or another format of Spark.")
-    ] = "parquet",
-    value: Annotated[
-        str | None,
-        Option("--value", metavar="raw|string", help="The --value of the export, for json and csv. [string]"),
-    ] = None,
-    partitions: Annotated[
-        str,
-        Option("--partitions", metavar="keep|by-key", help="Keep the partitions, or let the keys decide, as in Java."),
-    ] = "keep",
-    from_topic: Annotated[
-        str | None, Option("--from-topic", metavar="NAME", help="Load only the records of this topic in the files.")
-    ] = None,
-    append: Annotated[bool, Option("--append", help="Write to a topic that has records.")] = False,
-    resume: Annotated[bool, Option("--resume", help="Continue a load of the same files that was interrupted.")] = False,
+    options: LoadOptions,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Read the files with Spark and show the plan; write nothing.")
     ] = False,
@@ -65,7 +87,6 @@ def run(
     the same command with --resume stores the others. Both count the records of a partition, so no other producer may
     write to the topic meanwhile. With --partitions by-key, a repeated task stores its records again.
     """
-    from kcli.spark.pipelines.load import TEXT_FORMATS, Load, check_load
     from kcli.spark.pipelines.source import KafkaSource
     from kcli.text import is_topic_name
 
@@ -73,17 +94,9 @@ def run(
         raise ConfigError("no topic to write to; use --topic TOPIC")
     if not is_topic_name(topic):
         raise ConfigError(f"topic '{topic}' is not valid; use letters, digits, '.', '_' and '-'")
-    format = format.lower() if format.lower() in TEXT_FORMATS else format
-    if value is not None and format not in TEXT_FORMATS:
-        raise ConfigError(f"--value is for --format json and csv; {format} has the type of the values")
-    check_load(value or "string", partitions)
-    if append and resume:
-        raise ConfigError("--append and --resume cannot be combined")
-    if resume and partitions != "keep":
-        raise ConfigError("--resume requires --partitions keep: it counts the records of each partition")
-    common.config()
     target = KafkaSource(kafka={**common.properties, **common.time_limit}, topics={topic: None})
-    load = Load(path, target, format, value or "string", partitions, from_topic, append, resume)
+    load = options.load(path, target)
+    common.config()
     file = None if metrics is None else MetricsFile(env, metrics, "load")
     return _load(env, common, cluster, load, file, dry_run=dry_run)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
@@ -18,20 +18,38 @@ if TYPE_CHECKING:
     from kcli.spark.pipelines.throughput import Throughput, ThroughputOptions
 
 
+class WindowOptions(NamedTuple):
+    """The time windows, and their rows."""
+
+    window: Annotated[str, Option("--window", metavar="DURATION", help="Set the length of the windows.")] = "1m"
+    slide: Annotated[
+        str | None, Option("--slide", metavar="DURATION", help="Start a window this often. [as --window]")
+    ] = None
+    by: Annotated[str, Option("--by", metavar="FIELD,...", help="Group by topic, partition, producer; or total.")] = (
+        "topic"
+    )
+    summary: Annotated[bool, Option("--summary", help="Show mean, median and peak instead of windows.")] = False
+    exact: Annotated[bool, Option("--exact", help="Read each record instead of batch headers.")] = False
+
+    def parse(self) -> ThroughputOptions:
+        """Return the options of the pipeline. ConfigError."""
+        from kcli.spark.pipelines.throughput import ThroughputOptions, parse_by
+        from kcli.text import parse_duration_option
+
+        window_ms = parse_duration_option("--window", self.window)
+        slide_ms = window_ms if self.slide is None else parse_duration_option("--slide", self.slide)
+        if window_ms % slide_ms:
+            raise ConfigError(f"--slide: {self.slide} must divide --window {self.window}")
+        return ThroughputOptions(window_ms, slide_ms, parse_by(self.by), self.exact)
+
+
 def run(
     env: Environment,
     common: Common,
     job: Job,
+    *,
     topic: Topics = None,
-    window: Annotated[str, Option("--window", metavar="DURATION", help="Set the length of the windows.")] = "1m",
-    slide: Annotated[
-        str | None, Option("--slide", metavar="DURATION", help="Start a window this often. [as --window]")
-    ] = None,
-    by: Annotated[
-        str, Option("--by", metavar="FIELD,...", help="Group by topic, partition, producer; or total.")
-    ] = "topic",
-    summary: Annotated[bool, Option("--summary", help="Show mean, median and peak instead of windows.")] = False,
-    exact: Annotated[bool, Option("--exact", help="Read each record instead of batch headers.")] = False,
+    given: WindowOptions,
     fail_if: FailIf = None,
     report: Page = None,
 ) -> int:
@@ -47,31 +65,20 @@ def run(
     from kcli.cli.spark.findings import report_findings
     from kcli.spark.pipelines import throughput
 
-    options = _parse_options(window, slide, by, exact)
-    shown = throughput.summary_columns(options) if summary else throughput.window_columns(options)
+    options = given.parse()
+    shown = throughput.summary_columns(options) if given.summary else throughput.window_columns(options)
     source = job.source(topic)
     return report_findings(
         job,
         "spark.throughput",
         source,
-        lambda spark: _findings(throughput.run(spark, source, options), options, summary=summary),
+        lambda spark: _findings(throughput.run(spark, source, options), options, summary=given.summary),
         view=options.view,
         columns=options.columns,
         shown_columns=shown,
         fail_if=fail_if,
         page=report,
     )
-
-
-def _parse_options(window: str, slide: str | None, by: str, exact: bool) -> ThroughputOptions:
-    from kcli.spark.pipelines.throughput import ThroughputOptions, parse_by
-    from kcli.text import parse_duration_option
-
-    window_ms = parse_duration_option("--window", window)
-    slide_ms = window_ms if slide is None else parse_duration_option("--slide", slide)
-    if window_ms % slide_ms:
-        raise ConfigError(f"--slide: {slide} must divide --window {window}")
-    return ThroughputOptions(window_ms, slide_ms, parse_by(by), exact)
 
 
 def _findings(throughput_result: Throughput, options: ThroughputOptions, *, summary: bool) -> Findings:
