@@ -31,7 +31,7 @@ class KcliError(Exception):
 
     def __str__(self) -> str:
         printed = (
-            f"{name}={repr('') if value == '' else value}"
+            _in_words(name, value)
             for name, value in self.evidence.items()
             if value is not None and name not in self._said
         )
@@ -45,6 +45,12 @@ class KcliError(Exception):
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _in_words(name: str, value: Any) -> str:
+    """Return one piece of evidence, such as `group billing`; for a partition and its offset `orders-0 at 7`."""
+    word = {"awaited": "while it waited for", "api": "request"}.get(name) or name.replace("_", " ")
+    return f"{word}{'' if name.isidentifier() else ' at'} {repr('') if value == '' else value}"
 
 
 def _rebuild(cls: type[KcliError], args: tuple[Any, ...], state: dict[str, Any]) -> KcliError:

@@ -50,14 +50,14 @@ E = ErrorCode
 def test_the_sentence_names_operation_and_resource(code: ErrorCode, evidence: dict[str, Any], sentence: str) -> None:
     error = BrokerError(code, "internal words of the broker", **evidence)
     assert error.message == f"{code.name}: {sentence}"
-    assert str(error) == f"{error.message} (api={evidence['api']})"
+    assert str(error) == f"{error.message} (request {evidence['api']})"
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
     assert status_of(error) == REFUSED
 
 
 def test_the_request_is_not_printed() -> None:
     error = BrokerError(E.GROUP_AUTHORIZATION_FAILED, request="OffsetCommit", group="billing", partition=3)
-    assert str(error) == "GROUP_AUTHORIZATION_FAILED: group billing: READ on the group is denied (partition=3)"
+    assert str(error) == "GROUP_AUTHORIZATION_FAILED: group billing: READ on the group is denied (partition 3)"
     assert "request" not in error.evidence
 
 

@@ -23,7 +23,7 @@ CODES = {BrokerError: 3, TopicAuthorizationError: 29}
 
 def test_evidence_follows_the_message_without_absent_values() -> None:
     error = DisconnectedError("closed by kafka-1:9092", node=1, api="Fetch", group=None)
-    assert str(error) == "closed by kafka-1:9092 (node=1, api=Fetch)"
+    assert str(error) == "closed by kafka-1:9092 (node 1, request Fetch)"
     assert str(KcliError("nothing is known")) == "nothing is known"
 
 
@@ -39,7 +39,7 @@ def test_every_error_pickles_with_its_evidence(cls: type[KcliError]) -> None:
 def test_a_broker_error_is_retriable_as_its_code() -> None:
     moved, refused = BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER), BrokerError(29, "not for you", topic="t")
     assert (moved.retriable, refused.retriable) == (True, False)
-    assert str(refused) == "TOPIC_AUTHORIZATION_FAILED: not for you (topic=t)"
+    assert str(refused) == "TOPIC_AUTHORIZATION_FAILED: not for you (topic t)"
     assert refused.detail == "not for you"
     assert len(BrokerError(29, "\N{GRINNING FACE}" * 32_767).detail.encode()) <= 32_767
     assert BrokerError(9999).code is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -51,9 +51,12 @@ def test_a_broker_error_of_a_refused_topic_has_a_class_of_its_own() -> None:
     assert isinstance(one, TopicAuthorizationError)
     assert (one.code, one.topics) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, {"t"})
     code = "TOPIC_AUTHORIZATION_FAILED"
-    assert str(one) == f"{code}: topic t: WRITE on the topic is denied (api=Produce, partition=0)"
+    assert str(one) == f"{code}: topic t: WRITE on the topic is denied (request Produce, partition 0)"
     some = TopicAuthorizationError.of(["b", "a", "b"], api="Fetch")
-    assert (some.topics, str(some)) == ({"a", "b"}, f"{code}: topics a, b: READ on the topics is denied (api=Fetch)")
+    assert (some.topics, str(some)) == (
+        {"a", "b"},
+        f"{code}: topics a, b: READ on the topics is denied (request Fetch)",
+    )
     assert BrokerError(29, resource="t").topics == {"t"}  # type: ignore[attr-defined]  # of DescribeConfigs
     assert BrokerError(29, "the topic is secret").topics == frozenset()  # type: ignore[attr-defined]
     assert type(BrokerError(30, topic="t")) is BrokerError

@@ -114,7 +114,7 @@ def test_created_and_refused_topics_are_separate() -> None:
         made = create_topics(client, [NewTopic("a", 3, 1, {"x": "y"}), NewTopic("b b")], deadline)
         request = broker.requests[-1]
     assert made.values == {"a": ("a", A, 3, 1)}
-    assert str(made.errors["b b"]) == "INVALID_TOPIC_EXCEPTION: bad name (topic=b b)"
+    assert str(made.errors["b b"]) == "INVALID_TOPIC_EXCEPTION: bad name (topic b b)"
     assert 0 < request.timeout_ms <= 9_000
 
 

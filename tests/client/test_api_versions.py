@@ -58,7 +58,7 @@ def test_a_second_refusal_and_any_other_error_end_the_handshake() -> None:
         next(steps)
         if version and error == UNSUPPORTED:
             steps.send(versions_response(error=error))
-        with pytest.raises(BrokerError, match="api=ApiVersions"):
+        with pytest.raises(BrokerError, match="request ApiVersions"):
             steps.send(versions_response(error=error))
 
 

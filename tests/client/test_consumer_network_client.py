@@ -143,7 +143,7 @@ def test_disconnect_fails_the_requests_to_the_node() -> None:
     client.poll(timeout_ms=10)
     client.disconnect(A)
     client.poll(until=future, timeout_ms=10)
-    assert str(future.error) == "disconnected from a:9092 (node 1) by request (node=1, api=ListGroups)"
+    assert str(future.error) == "disconnected from a:9092 (node 1) by request (node 1, request ListGroups)"
     assert cluster.selector.peers[0].closed
 
 
@@ -153,7 +153,7 @@ def test_wait_returns_the_value_or_raises_an_error_with_the_awaited_response() -
     never: RequestFuture[int] = RequestFuture("Heartbeat")
     error = failure_of(lambda: client.wait(never, 1_000))
     assert isinstance(error, TimeoutExpired)
-    assert str(error) == "no response to Heartbeat in time (awaited=Heartbeat)"
+    assert str(error) == "no response to Heartbeat in time (while it waited for Heartbeat)"
 
 
 # Metadata
@@ -231,7 +231,7 @@ def test_the_error_names_the_unreachable_bootstrap_server_and_the_reason() -> No
     client = cluster.connect("a:9092")
     error = failure_of(lambda: client.topics_metadata(None, 5_000))
     assert isinstance(error, TimeoutExpired)
-    assert str(error) == "no broker answered at a:9092: connection refused by a:9092 (awaited=metadata)"
+    assert str(error) == "no broker answered at a:9092: connection refused by a:9092 (while it waited for metadata)"
     assert cluster.clock.now_ms() == 5_000
 
 
@@ -276,7 +276,7 @@ def test_the_error_names_an_unreachable_advertised_address() -> None:
     client = cluster.connect("localhost:9092")
     node = client.ensure_fresh_metadata(1_000).nodes[1]
     error = client.timed_out("ListOffsets", node)
-    assert str(error) == "no response to ListOffsets in time (awaited=ListOffsets)"
+    assert str(error) == "no response to ListOffsets in time (while it waited for ListOffsets)"
     client.poll(until=client.send(node, ListGroupsRequest()), timeout_ms=1_000)
     message = str(client.timed_out("ListOffsets", node))
     assert message.startswith("node 1, which the cluster advertises as kafka-1:9092, cannot be reached: ")

@@ -250,7 +250,7 @@ def test_a_wrong_correlation_id_closes_the_connection() -> None:
     assert isinstance(wrong.error, DisconnectedError)
     assert str(wrong.error) == (
         "a:9092 (node 1) sent a response that is not valid: it answers request 77, not 2 (ListGroups) "
-        "(node=1, api=ListGroups)"
+        "(node 1, request ListGroups)"
     )
     assert isinstance(following.error, DisconnectedError)
     assert cluster.selector.peers[0].closed
@@ -337,7 +337,7 @@ def test_requests_to_a_lost_node_fail_with_the_reason() -> None:
     client = cluster.connect("a:9092")
     future = client.send(A, ListGroupsRequest())
     client.poll(until=future, timeout_ms=1_000)
-    assert str(future.error) == "closed by a:9092 (node=1, api=ListGroups)"
+    assert str(future.error) == "closed by a:9092 (node 1, request ListGroups)"
 
 
 def test_requests_are_pipelined() -> None:
@@ -499,4 +499,4 @@ def test_all_errors_of_a_lost_node_are_retriable() -> None:
     error = future.error
     assert isinstance(error, KcliError)
     assert error.retriable
-    assert str(error) == "connection refused by a:9092 (node=1, api=ListGroups)"
+    assert str(error) == "connection refused by a:9092 (node 1, request ListGroups)"

@@ -47,7 +47,7 @@ def test_the_error_of_a_lost_node_is_the_last_error_at_the_deadline() -> None:
     node = client.ensure_fresh_metadata(1_000).nodes[1]
     cluster.answers[ApiKey.LIST_GROUPS] = lambda p, r, v: p.hang_up()
     error = failure_of(lambda: ask_node(client, node, ListGroupsRequest(), 4_000))
-    assert str(error) == "closed by a:9092 (awaited=ListGroups)"
+    assert str(error) == "closed by a:9092 (while it waited for ListGroups)"
 
 
 def test_a_request_that_is_given_up_is_never_sent_later() -> None:

@@ -222,7 +222,7 @@ def test_an_unreachable_cluster_raises_an_exception() -> None:
     world = Leaders(p0="a")
     world.cluster.selector.refuse("a:9092")
     error = failure_of(lambda: world.ask(T0, deadline_ms=1_000))
-    assert str(error) == "no broker answered at a:9092: connection refused by a:9092 (awaited=metadata)"
+    assert str(error) == "no broker answered at a:9092: connection refused by a:9092 (while it waited for metadata)"
 
 
 def test_no_keys_need_no_request() -> None:

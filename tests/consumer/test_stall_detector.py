@@ -33,7 +33,7 @@ def test_the_reason_contains_the_last_error() -> None:
     lost = problem(DisconnectedError("connection refused", node=1))
     stall.verdict(T0, 5, 1, lost, 0, has_more=True)
     error = stall.verdict(T0, 5, 1, lost, 60_000, has_more=True)
-    assert str(error) == "no record arrived for 60 s: connection refused (node=1)"
+    assert str(error) == "no record arrived for 60 s: connection refused (node 1)"
 
 
 def test_a_range_that_waits_for_new_records_is_not_ended() -> None:

@@ -485,8 +485,8 @@ def test_records_named_in_the_response_fail_with_their_own_error() -> None:
     producer = cluster.producer()
     futures = [producer.send("orders", b"v", b"k"), producer.send("orders", b"v")]
     producer.flush()
-    assert str(futures[0].error) == "INVALID_RECORD: compacted topic (topic=orders, partition=0)"
-    assert str(futures[1].error) == "INVALID_RECORD: no key (topic=orders, partition=0)"
+    assert str(futures[0].error) == "INVALID_RECORD: compacted topic (topic orders, partition 0)"
+    assert str(futures[1].error) == "INVALID_RECORD: no key (topic orders, partition 0)"
     producer.send("orders", b"next")
     producer.flush()
     assert cluster.values() == [b"next"]

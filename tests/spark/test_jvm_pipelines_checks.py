@@ -101,7 +101,7 @@ def test_gaps_of_each_partition(here: Run, known_topic: KnownTopic) -> None:
         assert row["aborted"] == row["control"] == row["unexplained"] == 0
     failed = here("gaps", "--fail-if", "aborted>1", "--from", json.dumps({known_topic.name: {"0": 0, "1": 0, "2": 30}}))
     assert failed.status == 6, failed.err
-    assert f"where topic={known_topic.name} partition=2" in failed.err
+    assert f"where topic is {known_topic.name}, partition is 2" in failed.err
     retained = [line.split() for line in failed.text.splitlines() if line.startswith(known_topic.name)][2]
     assert str(DELETED_BEFORE - 30) in retained
 

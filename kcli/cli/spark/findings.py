@@ -147,8 +147,8 @@ def _amount(value: Any) -> Amount | None:
 
 
 def _identity(row: Mapping[str, Any]) -> str:
-    names = [f"{name}={value}" for name, value in row.items() if isinstance(value, str) or name == "partition"]
-    return f" where {' '.join(names[:3])}" if names else ""
+    names = [f"{name} is {value}" for name, value in row.items() if isinstance(value, str) or name == "partition"]
+    return f" where {', '.join(names[:3])}" if names else ""
 
 
 def with_default_limit(text: str | None) -> str | None:

@@ -110,7 +110,7 @@ def _has_unknown_offset(row: Mapping[str, Any]) -> bool:
     """Return whether the row's error means that committed offsets are unknown, rather than the log of an owned
     partition.
     """
-    return row["topic"] is None or (row["committed"] is None and "api=OffsetFetch" in (row["error"] or ""))
+    return row["topic"] is None or (row["committed"] is None and "request OffsetFetch" in (row["error"] or ""))
 
 
 def _entry(row: Mapping[str, Any]) -> Entry:

@@ -59,4 +59,4 @@ def test_the_empty_name_is_a_name_in_every_command(any_own_kafka: Callable[..., 
 
 def test_a_group_that_does_not_exist_has_its_name_in_the_error(any_own_kafka: Callable[..., OwnBroker]) -> None:
     result = run_kcli("group", "describe", "", "-b", any_own_kafka().bootstrap_servers)
-    assert (result.status, "(group='')" in result.err) == (3, True), result.err
+    assert (result.status, "(group '')" in result.err) == (3, True), result.err

@@ -69,7 +69,7 @@ def test_failures_are_reported_on_stderr_unless_stdout_is_a_terminal() -> None:
 
 def test_json_has_the_code_of_an_error_once_and_text_has_it_before_the_message() -> None:
     error = error_field(BrokerError(3, topic="gone"))
-    sentence = "the broker has no such topic or partition (topic=gone)"
+    sentence = "the broker has no such topic or partition (topic gone)"
     assert error == {"code": "UNKNOWN_TOPIC_OR_PARTITION", "message": sentence}
     assert cell(error) == str(BrokerError(3, topic="gone")) == f"UNKNOWN_TOPIC_OR_PARTITION: {sentence}"
     assert cell(error_field(TimeoutExpired("late"))) == "late"

@@ -130,7 +130,7 @@ def test_a_refused_join_is_raised_and_retried_by_a_later_poll(code: ErrorCode) -
     refuse(cluster, ApiKey.JOIN_GROUP, code)
     member = Member(cluster)
     with pytest.raises(
-        BrokerError, match=rf"{code.name}.*(group billing: READ .*api=JoinGroup|api=JoinGroup, group=billing)"
+        BrokerError, match=rf"{code.name}.*(group billing: READ .*request JoinGroup|request JoinGroup, group billing)"
     ) as refused:
         member.poll()
     assert refused.value.code is code
@@ -188,7 +188,7 @@ def test_a_refused_sync_is_raised(code: ErrorCode) -> None:
     cluster = two_partitions()
     refuse(cluster, ApiKey.SYNC_GROUP, code)
     member = Member(cluster)
-    with pytest.raises(BrokerError, match=rf"{code.name}.*api=SyncGroup"):
+    with pytest.raises(BrokerError, match=rf"{code.name}.*request SyncGroup"):
         member.poll()
     member.poll()
     assert member.callbacks.taken() == [("assigned", [0, 1])]
@@ -255,7 +255,7 @@ def test_a_fenced_member_raises_at_every_poll_and_does_not_rejoin(api: ApiKey) -
         member.poll()
     refuse(cluster, api, E.FENCED_INSTANCE_ID)
     for _ in range(3):
-        with pytest.raises(BrokerError, match=r"FENCED_INSTANCE_ID.*member=i"):
+        with pytest.raises(BrokerError, match=r"FENCED_INSTANCE_ID.*member i"):
             member.poll(100)
     assert len(member.joins()) == 1
     lost = [("assigned", [0, 1]), ("lost", [0, 1])] if api == ApiKey.HEARTBEAT else []
@@ -266,7 +266,7 @@ def test_an_authorization_error_of_a_heartbeat_is_raised_and_the_member_stays() 
     cluster = two_partitions()
     member = settled(cluster)
     refuse(cluster, ApiKey.HEARTBEAT, E.GROUP_AUTHORIZATION_FAILED)
-    with pytest.raises(BrokerError, match=r"GROUP_AUTHORIZATION_FAILED.*api=Heartbeat"):
+    with pytest.raises(BrokerError, match=r"GROUP_AUTHORIZATION_FAILED.*request Heartbeat"):
         member.poll(100)
     member.poll(100)
     assert member.joins() == []
@@ -376,7 +376,7 @@ def test_a_fatal_error_of_the_lookup_is_raised(code: ErrorCode) -> None:
     cluster = two_partitions()
     cluster.answer_next(ApiKey.FIND_COORDINATOR, lambda _: FindCoordinatorResponse(error_code=code))
     member = Member(cluster)
-    with pytest.raises(BrokerError, match=rf"{code.name}.*api=FindCoordinator"):
+    with pytest.raises(BrokerError, match=rf"{code.name}.*request FindCoordinator"):
         member.poll()
     member.poll()
     assert member.callbacks.taken() == [("assigned", [0, 1])]

@@ -231,7 +231,7 @@ def test_refusals_hold_the_brokers_message(
         consumer.subscribe(pattern=pattern)
         with pytest.raises(BrokerError) as refused:
             poll_until(consumer, lambda: False)
-    assert (refused.value.code, words in str(refused.value), f"group={group}" in str(refused.value)) == (
+    assert (refused.value.code, words in str(refused.value), f"group {group}" in str(refused.value)) == (
         code,
         True,
         True,
@@ -247,7 +247,7 @@ def test_a_used_instance_id_is_refused(any_kafka: Kafka) -> None:
         owner.subscribe([topic])
         poll_until(owner, lambda: len(owner.subscription.partitions()) == 1)
         late.subscribe([topic])
-        with pytest.raises(BrokerError, match=r"UNRELEASED_INSTANCE_ID.*instance=i"):
+        with pytest.raises(BrokerError, match=r"UNRELEASED_INSTANCE_ID.*instance i"):
             poll_until(late, lambda: False)
         owner.poll(1000)
         assert owner.group_metadata().generation > 0

@@ -310,11 +310,11 @@ def test_percentiles_and_samples() -> None:
 
 def test_a_threshold_describes_the_rows_for_which_it_is_true() -> None:
     rows = [{"topic": "t", "share": 0.5}, {"topic": "u", "share": 0.1}, {"topic": "v", "share": None}]
-    assert parse_threshold("share > 20%", ["topic", "share"]).matches(rows) == ["share is 0.5 where topic=t"]
-    assert parse_threshold("share<=0.5", ["share"]).matches(rows[1:]) == ["share is 0.1 where topic=u"]
+    assert parse_threshold("share > 20%", ["topic", "share"]).matches(rows) == ["share is 0.5 where topic is t"]
+    assert parse_threshold("share<=0.5", ["share"]).matches(rows[1:]) == ["share is 0.1 where topic is u"]
     assert parse_threshold("drift=1", ["drift"]).matches([{"drift": True}, {"drift": False}]) == ["drift is True"]
     rows = [{"topic": "t", "repeats": 1, "share": 1 / 100_000}]
-    assert parse_threshold("share>0", ["share"]).matches(rows) == ["share is 1e-05 where topic=t"]
+    assert parse_threshold("share>0", ["share"]).matches(rows) == ["share is 1e-05 where topic is t"]
     assert rounded(Result(["share"], rows)).rows == [{"topic": "t", "repeats": 1, "share": 0.0}]
     assert parse_threshold("share>33.3%", ["share"]).matches([{"share": 333 / 1000}]) == []
     for wrong, words in (("share", "a comparison"), ("shore>1", "'shore' is unknown"), ("share>x", "a number")):
