@@ -103,8 +103,14 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Return more workers than there are processors: most tests wait, for brokers and for time limits."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return more workers than there are processors: most tests wait, for brokers and for time limits.
+
+    One file needs none, because one worker would run it. So do missing paths, which pytest reports, but no worker does.
+    """
+    paths = {Path(argument.partition("::")[0]) for argument in config.args}
+    if not all(path.exists() for path in paths) or (len(paths) == 1 and paths.pop().is_file()):
+        return 0
     return (os.cpu_count() or 1) + 2
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kcli.cli import app
 from kcli.cli.environment import Environment
@@ -21,6 +22,16 @@ class Result(NamedTuple):
     @property
     def text(self) -> str:
         return self.out.decode()
+
+    @property
+    def document(self) -> Any:
+        """The document that `--output json` printed. Without one, the test fails with what stderr says."""
+        try:
+            return json.loads(self.out)
+        except ValueError:
+            raise AssertionError(
+                f"status {self.status} and no JSON on stdout: {self.out!r}; stderr: {self.err}"
+            ) from None
 
 
 class _Terminal(io.TextIOWrapper):

@@ -8,7 +8,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
-from kcli.cli.command_table import COMMANDS
 from tests.certificates import Certificates
 from tests.secured_kafka import (
     KERBEROS_MODULE,
@@ -22,67 +21,6 @@ from tests.secured_kafka import (
 )
 
 MARK = USERS["marked"]
-
-# The arguments of each command, and those that only work without a cluster.
-ARGUMENTS: dict[tuple[str, ...], str] = {
-    ("topic", "list"): "--long",
-    ("topic", "describe"): "orders --configs",
-    ("topic", "create"): "new",
-    ("topic", "delete"): "doomed --yes",
-    ("topic", "alter"): "orders --config retention.ms=99999999 --execute",
-    ("topic", "undo"): "--last --execute",
-    ("topic", "truncate"): "doomed --before end --execute",
-    ("consume", "topic"): "orders -o start -e",
-    ("produce",): "orders",
-    ("group", "list"): "",
-    ("group", "describe"): "billing",
-    ("group", "lag"): "billing",
-    ("group", "watch"): "billing -n 1",
-    ("group", "explain"): "billing",
-    ("group", "wait"): "billing --until empty",
-    ("group", "delete"): "doomed --execute",
-    ("group", "remove-members"): "billing --all --execute",
-    ("transaction", "list"): "",
-    ("transaction", "describe"): "payments",
-    ("transaction", "hanging"): "orders",
-    ("transaction", "abort"): "payments --execute",
-    ("offsets", "show"): "billing",
-    ("offsets", "export"): "billing",
-    ("offsets", "reset"): "billing --topic orders --to-earliest --execute",
-    ("offsets", "apply"): "plan.json --execute",
-    ("offsets", "copy"): "billing --to-group other --execute",
-    ("offsets", "delete"): "other --topic orders --execute",
-    ("offsets", "undo"): "--last --execute",
-    ("assignor", "show"): "-s range -m one=orders -t orders",
-    ("assignor", "diff"): "billing",
-    ("cluster", "describe"): "",
-    ("cluster", "api-versions"): "",
-    ("cluster", "check"): "",
-    ("schema", "list"): "",
-    ("schema", "show"): "orders-value",
-    ("schema", "versions"): "orders-value",
-    ("schema", "diff"): "orders-value",
-    ("schema", "check"): "orders-value --schema-file /dev/null --type avro",
-    ("profile", "show"): "",
-    ("profile", "check"): "",
-    **{("spark", name): "orders --to out" for name in ("export",)},
-    **{("spark", name): "orders" for name in ("throughput", "profile", "gaps", "duplicates")},
-    ("spark", "skew"): "orders --dry-run",
-    ("spark", "compare"): "orders other",
-    ("spark", "lag-history"): "--groups billing",
-    ("spark", "group-offsets"): "--groups billing",
-    ("spark", "sql"): "SELECT_1",
-    ("spark", "load"): "out --topic orders",
-    ("spark", "doctor"): "",
-}
-WITH_FILE_ONLY = {("compat", "consumer-groups"): "--list"}
-WITHOUT_CLUSTER = {
-    *(("demo",), ("completion",), ("help",), ("profile", "list"), ("profile", "use"), ("broker", "run")),
-    *(("spark", "archive"), ("spark", "compact")),
-}
-SERVING = {("group", "metrics")}  # without end
-assert ARGUMENTS.keys() | WITH_FILE_ONLY.keys() | WITHOUT_CLUSTER | SERVING == COMMANDS.keys()
-
 
 # For the faults after which no broker answers: every command waits for as long as it may.
 SILENT = ("--timeout", "0.1")

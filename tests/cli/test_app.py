@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from importlib import import_module
+from inspect import signature
 from types import SimpleNamespace
 from typing import Annotated, NamedTuple
 
@@ -14,17 +16,8 @@ from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option, build_tree
 from kcli.errors import BrokerError, ConfigError, DisconnectedError, OutcomeUnknown, TimeoutExpired, WakeupError
+from tests.cli.command_lines import ARGUMENTS, WITHOUT_ARGUMENTS
 from tests.cli.fake import FakeEnvironment, Result, run_kcli
-
-WITHOUT_COMMON_OPTIONS = {
-    ("broker", "run"),
-    ("demo",),
-    ("help",),
-    ("profile", "list"),
-    ("profile", "use"),
-    ("spark", "archive"),
-    ("completion",),
-}
 
 
 @pytest.fixture
@@ -122,7 +115,15 @@ def test_every_command_of_the_table_loads_and_has_help() -> None:
         shown = run_kcli(*path, "--help")
         assert shown.status == 0, shown.err
         assert f"Usage: kcli {' '.join(path)}" in shown.text
-        assert ("--bootstrap-server" in shown.text) == (path not in WITHOUT_COMMON_OPTIONS)
+        parameters = signature(import_module(command_table.module_of(path)).run).parameters
+        connects = parameters.keys() & {"common", "job"} or path[0] == "compat"  # which has options of its own
+        assert ("--bootstrap-server" in shown.text) == bool(connects)
+
+
+def test_every_command_has_a_command_line_for_the_tests() -> None:
+    assert not ARGUMENTS.keys() & WITHOUT_ARGUMENTS
+    missing = command_table.COMMANDS.keys() - ARGUMENTS.keys() - WITHOUT_ARGUMENTS
+    assert not missing, f"add arguments of {missing} to tests/cli/command_lines.py"
 
 
 def test_the_whole_tree_can_be_built_for_documentation_and_completion() -> None:

@@ -340,7 +340,7 @@ ERRORS = [
         ),
     ),
     (
-        "group list -b é..b:9092 --timeout 5",
+        "group list -b é..b:9092 --timeout 0.5",
         5,
         (
             "kcli: no broker answered at é..b:9092: the host name é..b cannot be resolved: Name or service not known "

@@ -12,8 +12,9 @@ import pytest
 
 from kcli.errors import ConfigError
 from kcli.spark import session
+from tests.cli.command_lines import ARGUMENTS, words_of
 from tests.cli.fake import Result, run_kcli
-from tests.cli.leaks import ARGUMENTS, FAULTS, MARK, WITH_FILE_ONLY, Fault, Scene, echoing_provider
+from tests.cli.leaks import FAULTS, MARK, Fault, Scene, echoing_provider
 from tests.secured_kafka import SecuredKafka
 
 FORMS = tuple(
@@ -57,11 +58,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, our_secured: SecuredKa
 
 
 @pytest.fixture
-def run(home: Path, our_secured: SecuredKafka) -> Callable[[Fault, tuple[str, ...], str], Result]:
+def run(home: Path, our_secured: SecuredKafka) -> Callable[[Fault, tuple[str, ...]], Result]:
     """A function that runs one command with a fault."""
     files = home.parent / "inputs"
 
-    def one(fault: Fault, command: tuple[str, ...], arguments: str) -> Result:
+    def one(fault: Fault, command: tuple[str, ...]) -> Result:
         files.mkdir(exist_ok=True)
         properties, profiles = files / "client.properties", files / "kcli" / "config.toml"
         properties.write_text("".join(f"{line}\n" for line in fault.lines))
@@ -72,13 +73,12 @@ def run(home: Path, our_secured: SecuredKafka) -> Callable[[Fault, tuple[str, ..
             profiles.write_text(fault.profile)
             profiles.chmod(0o600)
             environ |= {"XDG_CONFIG_HOME": str(files), "KCLI_PROFILE": "p"}
-        if command in WITH_FILE_ONLY:
+        if command[0] == "compat":  # has options of its own
             words += ["--bootstrap-server", our_secured.servers(fault.listener or "SASL")]
         else:
             words += ["-v", "--timeout", SECONDS, *fault.words]
             words += ["-b", our_secured.servers(fault.listener)] if fault.listener else []
-        text = ["SELECT 1"] if arguments == "SELECT_1" else arguments.split()
-        return run_kcli(*command, *text, *words, stdin=b"a record\n", environ=environ)
+        return run_kcli(*words_of(command), *words, stdin=b"a record\n", environ=environ)
 
     return one
 
@@ -87,7 +87,7 @@ def run(home: Path, our_secured: SecuredKafka) -> Callable[[Fault, tuple[str, ..
 @pytest.mark.parametrize("name", FAULTS)
 def test_no_command_shows_a_password(
     name: str,
-    run: Callable[[Fault, tuple[str, ...], str], Result],
+    run: Callable[[Fault, tuple[str, ...]], Result],
     our_secured: SecuredKafka,
     home: Path,
     echo_url: str,
@@ -102,8 +102,8 @@ def test_no_command_shows_a_password(
     folder.mkdir()
     fault = FAULTS[name](Scene(our_secured, folder, echo_url))
     statuses = {}
-    for command, arguments in {**ARGUMENTS, **WITH_FILE_ONLY}.items():
-        done = run(fault, command, arguments)
+    for command in ARGUMENTS:
+        done = run(fault, command)
         statuses[command] = done.status
         printed = done.out + done.err.encode()
         assert not [form for form in FORMS if form in printed], (command, printed.decode())

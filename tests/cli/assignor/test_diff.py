@@ -54,7 +54,7 @@ class Scene(NamedTuple):
     def item(self, *words: str) -> dict[str, Any]:
         done = self.diff(self.group, *words, "--output", "json")
         assert (done.status, done.err) == (0, ""), done.err
-        (found,) = json.loads(done.out)["items"]
+        (found,) = done.document["items"]
         item: dict[str, Any] = found
         return item
 
@@ -259,7 +259,7 @@ def test_a_group_without_members_is_forecast_with_added_members_and_read_only_re
             "kcli: group g has no members; add some with --add NAME=TOPIC,TOPIC\n",
         )
         shown = run_kcli(*where, "--to", "range", "--add", "a=orders", "--members", "+1", "--output", "json")
-        (item,) = json.loads(shown.out)["items"]
+        (item,) = shown.document["items"]
         assert {it["member"]: it["assignment"] for it in item["members"]} == {
             "a": {"orders": [0, 1]},
             "~new-1": {"orders": [2]},

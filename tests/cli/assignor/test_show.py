@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 
 import pytest
 
@@ -89,7 +88,7 @@ def test_owned_partitions_are_kept_or_lost_and_two_rebalances_are_reported() -> 
     ]
     assert "2 rebalances; between the first and the last no member has orders:2-3" in shown.err
     assert "4 with the eager protocol, 2 with the cooperative protocol" in shown.err
-    (item,) = json.loads(show("-s", "cooperative-sticky", *words, "--output", "json").out)["items"]
+    (item,) = show("-s", "cooperative-sticky", *words, "--output", "json").document["items"]
     assert (item["moved"], item["kept"], item["rebalances"], item["withheld"]) == (2, 2, 2, {"orders": [2, 3]})
     assert item["members"][0]["assignment"] == {"orders": [0, 1]}
     assert item["skew"]["before"]["partitions"] == {"most": 4, "mean": 2, "ratio": 2}
@@ -106,7 +105,7 @@ def test_compare_has_one_row_per_assignor() -> None:
         ("uniform", "1"),
         ("server-range", "2"),
     ]
-    items = json.loads(show(*words, "--output", "json").out)["items"]
+    items = show(*words, "--output", "json").document["items"]
     assert [(item["assignor"], item["idle"]) for item in items][:2] == [("range", ["b"]), ("roundrobin", [])]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from typing import Any
 
@@ -46,7 +45,7 @@ def test_one_broker_is_healthy() -> None:
         broker.create_topic("careless", configs={"unclean.leader.election.enable": "true"})
         found = check(broker.address, *_DISK, "--output", "csv", "--fail-on", "unclean-election")
     assert (page.status, page.text, page.err) == (0, "1 broker, 1 topic, 2 partitions\n  no findings\n", "")
-    assert (document.status, json.loads(document.text)["items"]) == (0, [])
+    assert (document.status, document.document["items"]) == (0, [])
     assert found.status == 6
     header, row = found.text.splitlines()
     assert header == "severity,finding,subject,evidence,advice,error"

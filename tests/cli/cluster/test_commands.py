@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
 from kcli.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -33,7 +31,7 @@ def cluster(broker: LoopbackBroker, *argv: str) -> Result:
 def test_describe_shows_brokers_with_controller_racks_and_fencing() -> None:
     with loopback_broker({DescribeClusterRequest: _describe}) as broker:
         result = cluster(broker, "describe")
-        [item] = json.loads(cluster(broker, "describe", "--output", "json").out)["items"]
+        [item] = cluster(broker, "describe", "--output", "json").document["items"]
     header, first, second = result.text.splitlines()
     assert header.split() == ["CLUSTER-ID", "NODE", "HOST", "PORT", "RACK", "CONTROLLER", "FENCED"]
     assert first.split() == ["loopback", "1", "a", "1", "-", "no", "yes"]
@@ -69,7 +67,7 @@ def test_api_versions_compares_both_sides() -> None:
 
 def test_api_versions_of_one_node() -> None:
     with loopback_broker() as broker:
-        [item] = json.loads(cluster(broker, "api-versions", "--node", "1", "--output", "json").out)["items"]
+        [item] = cluster(broker, "api-versions", "--node", "1", "--output", "json").document["items"]
         absent = cluster(broker, "api-versions", "--node", "9")
     assert item["node"] == 1
     both = {"min": 0, "max": 13}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.cli.fake import Result, run_kcli
@@ -82,7 +80,7 @@ def test_a_json_document_is_printed_for_an_unknown_topic(options: list[str]) -> 
     with loopback_broker(topics={"orders": 1}) as broker:
         run = run_kcli("consume", "ordrs", *options, "--output", "json", "-b", broker.address)
         others = [run_kcli("consume", "ordrs", *options, "-O", name, "-b", broker.address) for name in ("jsonl", "csv")]
-    document = json.loads(run.out)
+    document = run.document
     assert (run.status, document["kind"], document["items"], document["coverage"]) == (3, "consume.topic", [], [])
     assert document["error"]["code"] == "UNKNOWN_TOPIC_OR_PARTITION"
     assert "there is no topic ordrs (did you mean orders?)" in document["error"]["message"]
@@ -93,4 +91,4 @@ def test_a_json_document_is_printed_for_an_unknown_topic(options: list[str]) -> 
 def test_a_json_document_is_printed_when_no_broker_answers() -> None:
     run = consume("--output", "json")
     assert run.status == 5
-    assert json.loads(run.out)["error"]["code"] == "TimeoutExpired"
+    assert run.document["error"]["code"] == "TimeoutExpired"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -92,7 +91,7 @@ def test_control_characters_in_names_are_escaped_on_a_terminal() -> None:
 
 
 def test_json_has_the_group_and_its_findings(broker: EmbeddedBroker) -> None:
-    document = json.loads(explain(broker, "late", "--output", "json").text)
+    document = explain(broker, "late", "--output", "json").document
 
     assert document["kind"] == "group.explain"
     (item,) = document["items"]

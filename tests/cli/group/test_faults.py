@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -43,7 +42,7 @@ def group(broker: EmbeddedBroker, *words: str, timeout: str = "10") -> Result:
 
 
 def items(result: Result) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(result.out)["items"]
+    found: list[dict[str, Any]] = result.document["items"]
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -62,7 +61,7 @@ class Scene:
         return [line.split()[2:] for line in result.text.splitlines()[1:]]
 
     def items(self, result: Result) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(result.out)["items"]
+        found: list[dict[str, Any]] = result.document["items"]
         return found
 
     @contextmanager

@@ -5,7 +5,6 @@ On brokers of its own, because other tests list all groups of the shared ones.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,15 +45,15 @@ def test_the_empty_name_is_a_name_in_every_command(any_own_kafka: Callable[..., 
 
     for command in (["group", "list"], ["group", "describe", ""], ["group", "lag", ""], ["offsets", "show", ""]):
         assert [line.split()[0] for line in kcli(*command).text.splitlines() if line.startswith("'")] != [], command
-    shown = json.loads(kcli("offsets", "show", "", "-O", "json").text)["items"]
+    shown = kcli("offsets", "show", "", "-O", "json").document["items"]
     assert [(item["group"], item["offset"]) for item in shown] == [("", 5), ("", 6)]
-    waited = json.loads(kcli("group", "wait", "", "--until", "lag<=9", "-O", "json").text)["items"]
+    waited = kcli("group", "wait", "", "--until", "lag<=9", "-O", "json").document["items"]
     assert [(item["group"], item["lag"]) for item in waited] == [("", 9)]
 
     deleted = kcli("group", "delete", "", "--execute")
     assert "''" in deleted.text
     assert "'' (Absent): 2 to move" in kcli("offsets", "undo", "--last", "--execute").err
-    assert [item["offset"] for item in json.loads(kcli("offsets", "show", "", "-O", "json").text)["items"]] == [5, 6]
+    assert [item["offset"] for item in kcli("offsets", "show", "", "-O", "json").document["items"]] == [5, 6]
 
 
 def test_a_group_that_does_not_exist_has_its_name_in_the_error(any_own_kafka: Callable[..., OwnBroker]) -> None:

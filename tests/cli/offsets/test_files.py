@@ -81,7 +81,7 @@ def test_a_saved_plan_is_applied_unchanged_or_refused(scene: Scene, form: str, t
 
 
 def test_invalid_files_are_refused(scene: Scene, tmp_path: Path) -> None:
-    plan = json.loads(done(scene.reset("--to-earliest", "--topic", scene.topic, "--output", "json")).out)
+    plan = done(scene.reset("--to-earliest", "--topic", scene.topic, "--output", "json")).document
     elsewhere = json.dumps({**plan, "cluster_id": "another-cluster"}).encode()
     assert "another-cluster" in scene.is_refused(4, "apply", "-", stdin=elsewhere).err
     outside = f"{scene.group},{scene.topic},0,99\n{scene.group},{scene.topic},1,5\n".encode()
@@ -99,7 +99,7 @@ def test_invalid_files_are_refused(scene: Scene, tmp_path: Path) -> None:
 
 
 def test_a_saved_plan_with_an_offset_outside_the_log_is_refused(scene: Scene) -> None:
-    plan = json.loads(done(scene.reset("--to-latest", "--topic", scene.topic, "--output", "json")).out)
+    plan = done(scene.reset("--to-latest", "--topic", scene.topic, "--output", "json")).document
     plan["items"][1]["new"]["offset"] = 11
     outside = scene.is_refused(4, "apply", "-", stdin=json.dumps(plan).encode())
     assert "11 is after the log end 10 now" in outside.err

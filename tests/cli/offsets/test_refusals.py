@@ -163,7 +163,7 @@ def test_a_snapshot_of_another_cluster_is_refused(scene: Scene) -> None:
 
 
 def test_an_export_of_another_cluster_is_refused(scene: Scene) -> None:
-    saved = json.loads(scene.reset("--to-earliest", "--topic", f"{scene.topic}:0", "--output", "json").out)
+    saved = scene.reset("--to-earliest", "--topic", f"{scene.topic}:0", "--output", "json").document
     words = ("reset", scene.group, "--from-file", "-")
     refused = scene.is_refused(REFUSED, *words, stdin=json.dumps({**saved, "cluster_id": "elsewhere"}).encode())
     assert "the plan or file is of cluster elsewhere" in refused.err

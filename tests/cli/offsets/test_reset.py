@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -175,6 +174,6 @@ def test_undo_reports_commits_of_other_clients(scene: Scene) -> None:
 
 def test_a_saved_plan_is_a_json_document_of_kind_plan(scene: Scene) -> None:
     saved = scene.reset("--to-earliest", "--all-topics", "--output", "json")
-    document = json.loads(saved.out)
+    document = saved.document
     assert (document["kcli"], document["kind"], document["plan"]) == (1, "offsets.plan", "reset")
     assert document["states"] == {scene.group: "Empty"}

@@ -311,7 +311,7 @@ def test_records_with_lost_answers_are_possibly_stored(kafka: Kafka) -> None:
     assert run.status == 5
     assert len(kafka.records()) == 500
     assert run.err.startswith("kcli: 500 records possibly stored: not acknowledged within 0.5 s (delivery.timeout.ms)")
-    (item,) = json.loads(run.out)["items"]
+    (item,) = run.document["items"]
     assert (item["outcome"], item["records"], item["error"]["code"]) == ("possibly-stored", 500, "TimeoutExpired")
 
 
@@ -348,4 +348,4 @@ def test_records_without_acknowledgement_by_request_are_sent_and_not_stored(kafk
     run = kafka.produce("--acks", "0", "--stats", "--output", "jsonl", stdin=b"x\ny\n")
     assert run.status == 0
     assert "2 records sent" in run.err
-    assert json.loads(run.out)["outcome"] == "sent"
+    assert run.document["outcome"] == "sent"

@@ -47,7 +47,7 @@ def test_the_input_is_one_transaction(broker: EmbeddedBroker) -> None:
     run = produce(broker, "--stats", "-O", "jsonl", stdin=b"\n".join(lines))
     assert run.status == 0
     assert "5,000 records stored" in run.err
-    assert json.loads(run.out) == {"topic": "orders", "partition": 0, "outcome": "stored", "records": 5000}
+    assert run.document == {"topic": "orders", "partition": 0, "outcome": "stored", "records": 5000}
     assert stored(broker) == lines
     assert produce(broker, stdin=b"").status == 0
 
@@ -91,7 +91,7 @@ def test_an_unknown_outcome_has_status_5(broker: EmbeddedBroker) -> None:
     assert run.status == 5
     assert "kcli: 2 records possibly stored: all or none" in run.err
     assert "unknown whether the transaction was committed" in run.err
-    assert json.loads(run.out)["outcome"] == "possibly-stored"
+    assert run.document["outcome"] == "possibly-stored"
 
 
 def test_a_producer_that_takes_over_the_id_ends_it(broker: EmbeddedBroker) -> None:
@@ -108,8 +108,9 @@ def test_a_producer_that_takes_over_the_id_ends_it(broker: EmbeddedBroker) -> No
 @pytest.mark.parametrize("code", [16, 48, 53])  # tried again until the timeout; fatal; a denial
 @pytest.mark.parametrize("lines", [b"1\n2\n", b"1\n" + b"x" * (2 << 20) + b"\n"], ids=["commit", "abort"])
 def test_an_end_that_the_coordinator_refuses_is_not_reported_as_done(
-    broker: EmbeddedBroker, code: int, lines: bytes
+    broker: EmbeddedBroker, code: int, lines: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("kcli.producer.producer._ABORT_AT_CLOSE_MS", 100)
     broker.intercept("EndTxn", lambda _request, _context: EndTxnResponse(error_code=code))
     run = produce(broker, "--timeout", "1", "-X", "linger.ms=0", stdin=lines)
     with Admin(broker.address) as admin:

@@ -29,7 +29,7 @@ def check(folder: Path, properties: dict[str, str], *argv: str, status: int = 0)
     """Return the items by step."""
     result = checked(folder, properties, "-O", "json", *argv)
     assert result.status == status, result.text + result.err
-    return {item["step"]: item for item in json.loads(result.text)["items"]}
+    return {item["step"]: item for item in result.document["items"]}
 
 
 def checked(folder: Path, properties: dict[str, str], *argv: str) -> Result:

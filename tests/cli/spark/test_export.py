@@ -77,7 +77,7 @@ def test_a_dry_run_of_a_stream_plans_the_first_run(our_kafka: Kafka, how: str) -
     words = ["spark", "export", topic, "--to", "x", how, "--dry-run", "-b", our_kafka.bootstrap_servers]
     done = run_kcli(*words, "-O", "json")
     assert done.status == 0, done.err
-    (item,) = json.loads(done.text)["items"]
+    (item,) = done.document["items"]
     assert (item["start"], item["end"], item["tasks"]) == (0, 1, 1)
 
 
@@ -100,7 +100,7 @@ def test_a_dry_run_of_a_resumed_stream_starts_at_its_checkpoint(our_kafka: Kafka
     words = ["spark", "export", topic, "--to", str(tmp_path), "--once", "--dry-run", "--from", "group:forgotten"]
     done = run_kcli(*words, "-b", our_kafka.bootstrap_servers, "-O", "json")
     assert done.status == 0, done.err
-    (item,) = json.loads(done.text)["items"]
+    (item,) = done.document["items"]
     assert (item["start"], item["end"]) == (2, 3)
 
 
@@ -214,7 +214,8 @@ def test_files_that_no_reader_could_read_together_are_refused(
     if way == ["--once"]:
         for name in ("_checkpoint/offsets/1", "_checkpoint/commits/1", "_spark_metadata/1"):
             put(tmp_path / name)
-    done = run_kcli("spark", "export", "orders", "--to", str(tmp_path), *way, *more, "-b", "127.0.0.1:1")
+    words = ("spark", "export", "orders", "--to", str(tmp_path), *way, *more, "-b", "127.0.0.1:1", "--timeout", "0.1")
+    done = run_kcli(*words)
     if message is None:
         assert done.status != 4
     else:

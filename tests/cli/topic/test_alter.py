@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,13 +27,13 @@ def run(broker: EmbeddedBroker, tmp_path: Path) -> Run:
 
 
 def rows(result: Result) -> list[tuple[str | None, ...]]:
-    items = json.loads(result.text)["items"]
+    items = result.document["items"]
     return [(it["topic"], it["status"], it["name"], it["old"], it["new"]) for it in items]
 
 
 def described(run: Run, topic: str) -> tuple[int, dict[str, str]]:
     """Return the number of partitions and the settings of the topic itself."""
-    (item,) = json.loads(run("describe", topic, "--configs", "--output", "json").text)["items"]
+    (item,) = run("describe", topic, "--configs", "--output", "json").document["items"]
     return len(item["partitions"]), {it["name"]: it["value"] for it in item["configs"]}
 
 
@@ -58,7 +57,7 @@ def test_the_plan_is_shown_executed_and_undone(broker: EmbeddedBroker, run: Run)
     assert done.status == 0
     assert described(run, "orders") == (3, {"retention.ms": "2000", "cleanup.policy": "compact"})
     command = done.err.removeprefix("to restore the settings: kcli topic ").split()
-    (listed,) = json.loads(run("undo", "--list", "--output", "json").text)["items"]
+    (listed,) = run("undo", "--list", "--output", "json").document["items"]
     assert (listed["id"], listed["kind"], listed["topics"], listed["settings"]) == (command[1], "alter", ["orders"], 2)
 
     undone = run(*command, "--output", "json")
@@ -81,13 +80,13 @@ def test_a_refused_row_prevents_the_others(broker: EmbeddedBroker, run: Run) -> 
     assert "INVALID_CONFIG: topics have no setting retention.m (did you mean retention.ms" in result.text
     assert [line.split()[1] for line in result.text.splitlines()[1:]] == ["not-altered", "not-altered", "failed"]
     assert described(run, "fixed") == (1, {})
-    assert json.loads(run("undo", "--list", "--output", "json").text)["items"] == []
+    assert run("undo", "--list", "--output", "json").document["items"] == []
 
 
 def test_a_value_that_is_not_valid_is_the_error_of_its_row(broker: EmbeddedBroker, run: Run) -> None:
     broker.create_topic("typed")
     result = run("alter", "typed", "-c", "retention.ms=soon", "-c", "flush.ms=9", "--output", "json")
-    items = {it["name"]: it for it in json.loads(result.text)["items"]}
+    items = {it["name"]: it for it in result.document["items"]}
     assert items["retention.ms"]["error"]["code"] == "INVALID_CONFIG"
     assert items["flush.ms"]["status"] == "not-altered"
 

@@ -102,7 +102,7 @@ def changes(broker: LoopbackBroker) -> list[object]:
 
 
 def items(result: Result) -> list[dict[str, object]]:
-    document = json.loads(result.out)
+    document = result.document
     assert document["kcli"] == 1
     return document["items"]  # type: ignore[no-any-return]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,12 +39,12 @@ def truncate(broker: EmbeddedBroker, *argv: str) -> Result:
 
 def shown(result: Result) -> list[tuple[Any, ...]]:
     fields = ("partition", "status", "start_offset", "new_start", "end_offset", "records", "unread_by")
-    return [tuple(item[field] for field in fields) for item in json.loads(result.text)["items"]]
+    return [tuple(item[field] for field in fields) for item in result.document["items"]]
 
 
 def starts(broker: EmbeddedBroker, topic: str) -> list[int]:
     result = run_kcli("topic", "describe", topic, "--offsets", "-b", broker.address, "--output", "json")
-    return [it["start_offset"] for it in json.loads(result.text)["items"][0]["partitions"]]
+    return [it["start_offset"] for it in result.document["items"][0]["partitions"]]
 
 
 def test_the_plan_says_what_is_lost_and_who_has_not_read_it(broker: EmbeddedBroker) -> None:
@@ -123,7 +122,7 @@ def test_the_plan_has_the_time_and_its_place_in_each_log(broker: EmbeddedBroker)
 
     def plan(spec: str) -> tuple[list[tuple[object, ...]], str]:
         result = truncate(broker, topic, "--before", spec)
-        items = json.loads(result.text)["items"]
+        items = result.document["items"]
         return [(item["status"], item["new_start"], item["why"]) for item in items], result.err.splitlines()[0]
 
     assert plan("@1700000004.5") == (

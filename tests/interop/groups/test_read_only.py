@@ -12,7 +12,6 @@ from typing import NamedTuple
 import pytest
 
 from kcli.broker.embedded import EmbeddedBroker
-from kcli.cli.command_table import COMMANDS
 from tests.cli.fake import run_kcli
 from tests.interop.clients.test_confluent_groups import fill
 from tests.interop.groups.members import MAKERS, MemberProcess
@@ -49,7 +48,6 @@ LOOKING = {
     "delete billing": OFFSETS,
     "remove-members billing --all": DESCRIBE,
 }
-CHANGING = {"delete", "remove-members"}
 
 
 class Scene(NamedTuple):
@@ -106,8 +104,3 @@ def test_serving_metrics_sends_only_read_requests(scene: Scene) -> None:
     asked = {request.api for request in scene.broker.requests if request.client_id == client_id}
     assert asked - CONNECT == {"ListGroups"} | RECORDS
     assert written(scene.broker) == before
-
-
-def test_every_group_command_is_covered() -> None:
-    covered = {line.split()[0] for line in LOOKING} | {"metrics"}
-    assert covered == {path[1] for path in COMMANDS if path[0] == "group"}
