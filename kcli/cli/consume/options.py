@@ -36,7 +36,12 @@ class TopicOptions(NamedTuple):
     ] = None
     offset: Annotated[
         list[str] | None,
-        Option("--offset", "-o", metavar="[P=]RANGE", help="Range to read, see above; repeatable. [end]"),
+        Option(
+            "--offset",
+            "-o",
+            metavar="[P=]RANGE",
+            help="Read this range: start, end, 100, +100, -100, @TIME or A:B; repeatable. [end]",
+        ),
     ] = None
     from_beginning: Annotated[bool, Option("--from-beginning", help="Read from the log start, like -o start.")] = False
     exit_at_end: Annotated[
@@ -97,7 +102,8 @@ class RawOptions(NamedTuple):
     """The form of raw output."""
 
     format: Annotated[
-        str | None, Option("--format", "-f", metavar="FORMAT", help="Print records in this format, see above.")
+        str | None,
+        Option("--format", "-f", metavar="FORMAT", help="Print each record in this format, such as '%p %o %k %s\\n'."),
     ] = None
     delimiter: Annotated[str, Option("--delimiter", "-D", metavar="TEXT", help="Print TEXT after each value.")] = "\\n"
     key_delimiter: Annotated[
@@ -139,7 +145,7 @@ class DecodeOptions(NamedTuple):
             "--serde",
             "-s",
             metavar="[key=|value=]NAME",
-            help="Decode keys or values, or both, see above; repeatable.",
+            help="Decode keys, values or both as json, avro, protobuf, auto, ...; repeatable.",
         ),
     ] = None
     schema_registry: RegistryOption = None
@@ -155,7 +161,9 @@ class DecodeOptions(NamedTuple):
     ] = None
     columns: Annotated[
         str | None,
-        Option("--columns", metavar="NAME,..", help="Print these columns of a table, csv or tsv, see above."),
+        Option(
+            "--columns", metavar="NAME,..", help="Print these columns of a table, csv or tsv, such as offset,value.id."
+        ),
     ] = None
 
 
@@ -170,20 +178,16 @@ class SourceOptions(NamedTuple):
             help="With read_committed, skip records of aborted and open transactions. [read_uncommitted]",
         ),
     ] = None
-    merge: Annotated[
-        bool, Option("--merge", help="Print the records of all partitions in order of time, see above.")
-    ] = False
+    merge: Annotated[bool, Option("--merge", help="Print the records of all partitions in order of time.")] = False
     tail: Annotated[
         int | None,
-        Option("--tail", metavar="N", min=1, help="Begin with the last N records of all partitions, see above."),
+        Option("--tail", metavar="N", min=1, help="Print the last N records of all partitions by time, then follow."),
     ] = None
     checkpoint: Annotated[
         str | None,
-        Option("--checkpoint", metavar="FILE", help="Go on after the last printed record, as FILE says; see above."),
+        Option("--checkpoint", metavar="FILE", help="Store the position in FILE; the next run goes on there."),
     ] = None
-    control: Annotated[
-        bool, Option("--control", help="Print the transaction markers instead of the records, see above.")
-    ] = False
+    control: Annotated[bool, Option("--control", help="Print the transaction markers instead of the records.")] = False
 
     def refuse_with_group(self) -> None:
         """Raise ConfigError for an option that needs the partitions of a whole topic: a member has only its own."""
@@ -200,7 +204,8 @@ class MemberOptions(NamedTuple):
     """The membership of a group."""
 
     group: Annotated[
-        str | None, Option("--group", "-g", metavar="GROUP", help="Read as a member of this group, see above.")
+        str | None,
+        Option("--group", "-g", metavar="GROUP", help="Read as a member of this group, and commit what was printed."),
     ] = None
     no_commit: Annotated[bool, Option("--no-commit", help="Commit nothing, as a member.")] = False
     assignor: Annotated[
@@ -248,7 +253,10 @@ class ShareOptions(NamedTuple):
     """The membership of a share group."""
 
     share: Annotated[
-        str | None, Option("--share", metavar="GROUP", help="Read as a member of this share group, see above.")
+        str | None,
+        Option(
+            "--share", metavar="GROUP", help="Read as a member of this share group, and acknowledge what was printed."
+        ),
     ] = None
     ack: Annotated[
         str | None,

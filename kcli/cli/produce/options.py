@@ -35,7 +35,10 @@ class EncodeOptions(NamedTuple):
     serde: Annotated[
         list[str] | None,
         Option(
-            "--serde", "-s", metavar="[key=|value=]NAME", help="Encode keys or values, or both, see above; repeatable."
+            "--serde",
+            "-s",
+            metavar="[key=|value=]NAME",
+            help="Encode keys, values or both as json, avro, protobuf, ...; repeatable.",
         ),
     ] = None
     schema_registry: RegistryOption = None

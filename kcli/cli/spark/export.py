@@ -38,14 +38,14 @@ class ExportOptions(NamedTuple):
         Option("--checkpoint", metavar="DIR", help="Keep the position of --once and --follow here. [DIR/_checkpoint]"),
     ] = None
     columns: Annotated[
-        str | None, Option("--columns", metavar="NAME,...", help="Write only these columns, see above.")
+        str | None, Option("--columns", metavar="NAME,...", help="Write only these columns, such as key,value,offset.")
     ] = None
     value: Annotated[
         str | None,
         Option(
             "--value",
             metavar="FORMAT",
-            help="Write values as raw, string, json[:DDL], avro, ...: see above. [by format]",
+            help="Write values as raw, string, json[:DDL], avro, protobuf or json-schema. [by format]",
         ),
     ] = None
     flatten: Annotated[bool, Option("--flatten", help="Write the fields of decoded values as columns.")] = False
@@ -71,7 +71,8 @@ class ExportOptions(NamedTuple):
         str | None, Option("--target-file-size", metavar="SIZE", help="Write files of about this size, like 128MB.")
     ] = None
     dedup: Annotated[
-        str | None, Option("--dedup", metavar="key|key,value", help="Write repeated records once, see above.")
+        str | None,
+        Option("--dedup", metavar="key|key,value", help="Write the newest record of each key, or equal records once."),
     ] = None
     dead_letter: Annotated[
         str | None,
