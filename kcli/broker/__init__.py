@@ -8,7 +8,10 @@ A request goes from the `Selector` (kcli.network) through `server.SocketServer` 
 
 - `broker.Broker`: all parts and the loop. `embedded.EmbeddedBroker` runs it in a thread of another process, and
   `pytest_plugin` offers that as a fixture.
-- `cluster_state.ClusterState`: topics, their settings and the advertised address; `topic_store` is its file.
+- `cluster_view.ClusterView`: what handlers read about the cluster, in the image of its metadata log.
+- `alone.Alone`: the cluster of a broker without a controller. It decides, writes the records to its own metadata log,
+  and applies them. `adoption` brings log and directories together at the start; `earlier_files` converts those of
+  earlier versions.
 - `replica_manager.ReplicaManager`: the partitions of this broker; appends, fetches, and the requests that wait for
   either: a `DelayedFetch` or `DelayedProduce` in a `Purgatory`, completed by an event or by the `Timer`.
 - `log_manager.LogManager`: the data directory and a `log.Log` per partition. All disk access goes through `files`.
@@ -16,8 +19,6 @@ A request goes from the `Selector` (kcli.network) through `server.SocketServer` 
 - `transaction.transaction_coordinator.TransactionCoordinator`: transactional ids, from the start of a transaction to
   the markers that end it.
 - `security`: listeners with TLS and SASL, users, delegation tokens, and the authorizer that every handler asks.
-- `cluster_view.ClusterView`: what handlers read about the cluster. `ClusterState` is the one of a broker alone,
-  `node.node_cluster.NodeCluster` that of a node.
 - `node`: a node's life at its controller. `replication`: leaders and followers. `metadata`: the image of a cluster.
 - `controller`: the controller of a cluster, a process of its own, or in that of a broker: `combined`. For tests,
   `embedded_cluster` has it and nodes in threads, and `process_cluster` in processes. `cluster_directory` is where
@@ -44,8 +45,8 @@ other threads only `Broker.wakeup` and `Broker.call` are allowed. Time is passed
 - Error or row: an error of one partition or topic is in its row of the response. A handler raises `BrokerError` only if
   the whole request fails, and `CloseConnection` if the protocol has no answer for it.
 - Group modules and handlers are imported at their first use, because start-up time is a feature.
-- The replicas of a node are made leaders and followers by the metadata image (`replication.local_replicas`). A single
-  broker has no image and no followers: the high watermark follows each append.
+- The replicas of a node are made leaders and followers by the metadata image (`replication.local_replicas`). A broker
+  alone has no followers: it leads all partitions, and the high watermark follows each append.
 - `metrics` has what Kafka's MBeans count. The parts count in plain attributes; nothing is added up until somebody asks.
 - `memory_files` is in this package and not in the tests, because it is the second implementation of `files.Files`.
 """

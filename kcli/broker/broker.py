@@ -9,15 +9,13 @@ from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kcli.broker.cluster_state import ClusterState
-from kcli.broker.cluster_view import ClusterView
+from kcli.broker.cluster_view import DEFAULT, ClusterView
 from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import without_effect
 from kcli.broker.connection_quotas import ConnectionQuotas, max_open_connections
 from kcli.broker.files import DiskFiles, retry_without
 from kcli.broker.handlers.api_table import HANDLERS, ApiTable
 from kcli.broker.log_manager import LogManager
-from kcli.broker.producer_ids import ProducerIds
 from kcli.broker.replica_manager import ReplicaManager
 from kcli.broker.request_context import RequestContext
 from kcli.broker.security.allow_all import AllowAll
@@ -32,6 +30,7 @@ from kcli.protocol.wire import Request
 from kcli.structs import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
+    from kcli.broker.alone import Alone
     from kcli.broker.config import BrokerConfig
     from kcli.broker.coordinator_partitions import CoordinatorPartitions
     from kcli.broker.counters import MBean
@@ -39,10 +38,8 @@ if TYPE_CHECKING:
     from kcli.broker.files import Files
     from kcli.broker.group.group_coordinator import GroupCoordinator
     from kcli.broker.group.offset_store import OffsetStore
-    from kcli.broker.node.controller_ids import ControllerIds
     from kcli.broker.node.node import Node
     from kcli.broker.quotas import ClientQuotas
-    from kcli.broker.security.acl_store import AclStore
     from kcli.broker.security.allow_all import AnyAuthorizer
     from kcli.broker.security.credentials import Credentials
     from kcli.broker.security.delegation_tokens import DelegationTokens
@@ -86,7 +83,6 @@ class Broker(ServerLoop):
         """
         super().__init__(config, clock, log, role="broker")
         self.authorizer: AnyAuthorizer = AllowAll()
-        self.acls: AclStore | None = None
         self._files = files or DiskFiles()
         self._shared_dir = data_dir
         self._sockets: list[socket.socket] = []  # bound, but not listening yet
@@ -97,8 +93,11 @@ class Broker(ServerLoop):
         self._maintenance_due_ms = 0.0
         self._handlers: dict[int, Callable[[Any, Request[Any], RequestContext], Answer]] = {}
         self.is_started = False  # then `wakeup` works, and `shutdown` must be called
-        #: The membership in a cluster; None if this process is a cluster of its own.
+        #: The cluster of this broker: that of a controller, or its own; `node` is None without a controller.
+        self.membership: Node | Alone
         self.node: Node | None = None
+        self.alone: Alone
+        self.cluster: ClusterView
         #: The APIs that are served.
         self.apis: ApiTable = HANDLERS
 
@@ -114,7 +113,7 @@ class Broker(ServerLoop):
     @property
     def is_serving(self) -> bool:
         """True if clients can connect. A node serves once the controller has unfenced it: see `run`."""
-        return self.is_started and (self.node is None or self.node.is_serving)
+        return self.is_started and self.membership.is_serving
 
     def start(self) -> None:
         """Open the data directory, load the logs, and listen.
@@ -136,11 +135,8 @@ class Broker(ServerLoop):
             self._securities = {one.name: self._security(one) for one in self.endpoints if one.protocol != "PLAINTEXT"}
             self.server = self._make_server()
             self.is_started = True
-            if self.node is None:
-                self.listen()
-            else:
-                self.server.outgoing = self.node.peers
-                self.node.start()
+            self.server.outgoing = self.membership.peers
+            self.membership.start()
             undo.pop_all()
         self._maintenance_due_ms = self.clock.now_ms()
         self._log_reports()
@@ -197,42 +193,35 @@ class Broker(ServerLoop):
         undo.callback(self._log_reports)
         undo.callback(lambda: self.log_manager.close(clean=False))
         self.replica_manager = ReplicaManager(self.log_manager, self.timer, self.clock, config)
-        self.cluster: ClusterView
-        self.producer_ids: ProducerIds | ControllerIds
         if config.is_node:
             from kcli.broker.node.forwarding import NODE_APIS
             from kcli.broker.node.node import Node
 
-            self.node = Node(self, self._selector, has_own_controller=self._shared_dir is not None)
+            self.membership = self.node = Node(self, self._selector, has_own_controller=self._shared_dir is not None)
             self.apis = NODE_APIS
-            self.cluster = self.node.cluster
             self.node.join_cluster()
             self.replica_manager.on_leadership.append(self._on_leadership)
-            self.producer_ids = self.node.producer_ids
-            self.log_manager.open(self.cluster.log_config)
         else:
-            self.cluster = cluster = ClusterState(config, files, self.log_manager, self.replica_manager)
-            self.log_manager.open(self.cluster.log_config)
-            cluster.start()
-            self.producer_ids = ProducerIds(config.data_dir, files, highest_seen=self.log_manager.highest_producer_id)
+            from kcli.broker.alone import Alone
+
+            self.membership = self.alone = Alone(self, files)
+            undo.callback(lambda: self.membership.close(clean=False))
+        self.cluster = self.membership.cluster
         self._reports.append(self.cluster.reports)
+        self.log_manager.open(self.cluster.log_config)
+        self.membership.open_partitions()
         self.cluster.advertised = self.advertised()
-        if OFFSETS_TOPIC in self.cluster.topics:
-            self._load_groups()
-        if TRANSACTIONS_TOPIC in self.cluster.topics:
-            self._load_transactions()
         if config.authorizer_class_name:
             from kcli.broker.security.authorizer import Authorizer
 
             self.authorizer = Authorizer(
                 super_users=config.super_user_names, allow_without_acl=config.allow_everyone_if_no_acl_found
             )
-            if self.node is None:
-                from kcli.broker.security.acl_store import AclStore
-
-                self.acls = AclStore(files, config.data_dir, self.authorizer, self.log_manager.fail)
-            else:
-                self.acls = self.node.security.acls
+            _ = self.membership.security  # from now on the authorizer follows the ACLs
+        if OFFSETS_TOPIC in self.cluster.topics:
+            self._load_groups()
+        if TRANSACTIONS_TOPIC in self.cluster.topics:
+            self._load_transactions()
 
     def _ask_cluster_id(self) -> str:
         from kcli.broker.node.heartbeats import ask_cluster_id
@@ -252,7 +241,7 @@ class Broker(ServerLoop):
         store = OffsetStore(self.config, self.replica_manager, self.cluster, self.clock)
         self._reports.append(store.reports)
         coordinator = GroupCoordinator(self.config, self.timer, self.clock, store, self.cluster)
-        if self.node is None:
+        if self.membership.leads_all:
             store.load(coordinator)
         else:
             store.register(coordinator)  # its partitions are loaded with their leadership
@@ -275,6 +264,7 @@ class Broker(ServerLoop):
             self.timer,
             self.clock,
             timeout_ms=self.config.offsets_commit_timeout_ms,
+            leads_all=self.membership.leads_all,
         )
 
     @cached_property
@@ -283,7 +273,7 @@ class Broker(ServerLoop):
         from kcli.broker.transaction.markers import MarkerWriter
 
         def error_of_offsets(number: int) -> ErrorCode:
-            return ErrorCode.NONE if self.node is None else self.group_partitions.error_of_partition(number)
+            return self.group_partitions.error_of_partition(number)
 
         def end_offsets(number: int, producer_id: int, is_commit: bool) -> None:
             self.offsets.end_transaction(number, producer_id, is_commit=is_commit)
@@ -302,22 +292,22 @@ class Broker(ServerLoop):
         from kcli.broker.transaction.markers import MarkerSender
         from kcli.broker.transaction.transaction_coordinator import TransactionCoordinator
 
-        peers = None if self.node is None else self.node.peers
+        peers = self.membership.peers
         markers = MarkerSender(self.cluster, self.marker_writer.write, peers, self.timer, self.clock)
         coordinator = TransactionCoordinator(
             self.config,
             self.cluster,
             self.replica_manager,
             markers,
-            self.producer_ids.next,
+            self.membership.next_producer_id,
             self.timer,
             self.clock,
-            leads_all=self.node is None,
+            leads_all=self.membership.leads_all,
         )
         self._reports += [markers.reports, coordinator.reports]
         self.cluster.on_topic_deleted.append(coordinator.forget_topic)
         self._transactions = coordinator
-        if self.node is None:
+        if self.membership.leads_all:
             coordinator.load()
         self._maintenance_due_ms = self.clock.now_ms()  # because the coordinator needs maintenance, too
         return coordinator
@@ -346,27 +336,23 @@ class Broker(ServerLoop):
             self.cluster,
             lambda: self.transactions,
             self.replica_manager.partition_or_error,
-            None if self.node is None else self.node.peers,
+            self.membership.peers,
             self.clock,
         )
 
-    @cached_property
+    @property
     def credentials(self) -> Credentials:
         """The SCRAM users."""
-        if self.node is not None:
-            return self.node.security.credentials
-        from kcli.broker.security.credentials import Credentials
+        return self.membership.security.credentials
 
-        return Credentials(self._files, self.log_manager.data_dir, self.log_manager.fail)
-
-    @cached_property
+    @property
     def tokens(self) -> DelegationTokens:
         """The delegation tokens."""
-        if self.node is not None:
-            return self.node.security.tokens
-        from kcli.broker.security.delegation_tokens import DelegationTokens, TokenFile
+        return self.membership.security.tokens
 
-        return DelegationTokens(TokenFile(self._files, self.log_manager.data_dir, self.log_manager.fail), self.config)
+    def protocol_of(self, context: RequestContext) -> str:
+        """Return the security protocol of a client's connection."""
+        return self.config.protocol_of(context.listener)
 
     def poll(self, max_wait_ms: float) -> None:
         """Run one iteration of the loop: wait up to `max_wait_ms` for events or due tasks, and process them."""
@@ -383,7 +369,6 @@ class Broker(ServerLoop):
 
     def _maintain(self, now_ms: float, now_wall_ms: int) -> None:
         self._maintenance_due_ms = now_ms + _RETRY_AFTER_BUG_MS
-        self.cluster.save_pending()
         due_ms = self.log_manager.tick(now_ms, now_wall_ms)
         if self._groups is not None:
             due_ms = min(due_ms, self._groups[0].tick(now_ms, now_wall_ms))
@@ -406,8 +391,8 @@ class Broker(ServerLoop):
         """
         while not until():
             self.poll(float("inf"))
-            if self.node is not None and self.node.failure is not None:
-                raise self.node.failure
+            if self.membership.failure is not None:
+                raise self.membership.failure
             if self.log_manager.failed is not None:
                 self.server.finish_sending(_FINAL_ANSWERS_MS)
                 raise BrokerFailed(f"the data directory has failed: {self.log_manager.failed}")
@@ -416,7 +401,7 @@ class Broker(ServerLoop):
         """Create a topic if it does not exist, and return its number of partitions. None: num.partitions."""
         existing = self.cluster.topics.get(name)
         if existing is None:
-            existing = self.cluster.create_topic(name, -1 if partitions is None else partitions)
+            existing = self.alone.create_topic(name, DEFAULT if partitions is None else partitions)
         return existing.partitions
 
     def shutdown(self, *, clean: bool = True) -> None:
@@ -424,16 +409,13 @@ class Broker(ServerLoop):
 
         A node lets the controller move its leaderships to other nodes before that.
         """
-        if self.node is not None:
-            if clean and self.config.controlled_shutdown_enable:
-                self.node.leave()
-            self.node.stop()
+        if clean and self.config.controlled_shutdown_enable:
+            self.membership.leave()
         self.server.close()
         for sock in self._sockets:
             sock.close()
-        if clean:
-            self.cluster.save_pending()
-        self.log_manager.close(clean=clean, broker_epoch=-1 if self.node is None else self.node.epoch)
+        self.membership.close(clean=clean)
+        self.log_manager.close(clean=clean, broker_epoch=self.membership.epoch)
         self._log_reports()
 
     def mbeans(self) -> list[MBean]:
@@ -442,14 +424,10 @@ class Broker(ServerLoop):
 
     def read_mbeans(self) -> list[MBean]:
         """Return the metrics, in the loop thread."""
-        from kcli.broker.mbeans import broker_metrics, controller_gauges
+        from kcli.broker.mbeans import broker_metrics
 
-        fetched = 0 if self.node is None else self.node.fetchers.bytes_in
-        found = broker_metrics(self.replica_manager, self.server.requests, fetched)
-        if self.node is None:  # it is its own controller
-            topics = self.cluster.topics
-            found += controller_gauges(len(topics), sum(topic.partitions for topic in topics.values()), 0, 1, 0)
-        return found
+        found = broker_metrics(self.replica_manager, self.server.requests, self.membership.bytes_fetched)
+        return found + self.membership.controller_mbeans()
 
     def kill(self) -> None:
         """End it as kill -9 would: nothing is flushed or marked."""
@@ -463,14 +441,14 @@ class Broker(ServerLoop):
         return self.replica_manager.client_quotas
 
     def _handle(self, request: Request[Any], context: RequestContext) -> Answer:
-        if self.node is not None and self.node.is_forwarded(context.api_key):
-            return self.node.forward(request, context)
         handler = self._handlers.get(context.api_key)
         if handler is None:
+            if self.membership.is_forwarded(context.api_key):
+                return self.membership.forward(request, context)
             name = f"kcli.broker.handlers.{HANDLERS[context.api_key].module}"
             module = retry_without(self.log_manager.release_files, lambda: import_module(name))
             handler = module.handle
-            if self.node is not None:
+            if not self.membership.leads_all:
                 group_requests = import_module("kcli.broker.handlers.group_requests")
                 if context.api_key in group_requests.API_KEYS:
                     handler = partial(group_requests.handle, module, self.group_partitions)

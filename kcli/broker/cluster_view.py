@@ -1,31 +1,70 @@
-"""ClusterView: the brokers, topics and settings of the cluster, as handlers read them.
+"""ClusterView: the brokers, topics and settings of the cluster, as handlers read them in the image.
 
-`ClusterState` is the one of a single broker and changes them itself. `node.node_cluster.NodeCluster` is the one of a
-node: it follows the metadata log, and its changes are requests to the controller.
+Each batch of metadata is applied to the image, then to the `ClusterView`, then to the partitions: a new partition's log
+is made with the settings of its topic.
+
+Settings that this version does not know, because the controller or another broker is of another version, are reported
+and left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from uuid import UUID
 
-from kcli.broker.topic_configs import log_config
+from kcli.broker.config import BROKER_OPTIONS
+from kcli.broker.data_dir import uuid_text
+from kcli.broker.dynamic_config import DynamicConfig
+from kcli.broker.metadata.features import SUPPORTED_FEATURES
+from kcli.broker.metadata.image import BROKER_CONFIG, TOPIC_CONFIG
+from kcli.broker.topic_configs import TOPIC_OPTIONS, log_config
+from kcli.broker.topic_rules import check_new_name
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError
-from kcli.structs import OFFSETS_TOPIC, SHARE_GROUPS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from kcli.errors import BrokerError, ConfigError
+from kcli.structs import INTERNAL_TOPICS, OFFSETS_TOPIC, SHARE_GROUPS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
-    from kcli.broker.dynamic_config import DynamicConfig
+    from kcli.broker.config_defs import Option
     from kcli.broker.log.log_config import LogConfig
-    from kcli.broker.metadata.cluster_values import PartitionState
+    from kcli.broker.metadata.image import Changes, MetadataImage, PartitionState, Registration, TopicState
     from kcli.broker.quotas import Entity
-    from kcli.broker.topic_store import Topic
+    from kcli.clock import Clock
+    from kcli.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
-_SEGMENT_BYTES = "104857600"  # of the internal topic for share groups
+NO_BROKER = -1
 DEFAULT = -1  # as partition count or replication factor: the default in the broker's settings
+_SEGMENT_BYTES = "104857600"  # of the internal topic for share groups
+#: Have a topic created; the callback gets the response, or the error if there is none.
+AskController: TypeAlias = "Callable[[CreateTopicsRequest, Callable[[CreateTopicsResponse | Exception], None]], None]"
+
+
+class Topic:
+    """A topic: partitions are 0 to `partitions` - 1; `configs` holds its overrides as text."""
+
+    def __init__(
+        self,
+        name: str,
+        topic_id: UUID,
+        partitions: int,
+        configs: dict[str, str] | None = None,
+        *,
+        replication_factor: int = 1,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = partitions
+        self.configs = configs or {}
+        self.replication_factor = replication_factor
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.name} {uuid_text(self.topic_id)} partitions={self.partitions} {self.configs}>"
+
+    @property
+    def is_internal(self) -> bool:
+        """True if brokers keep their own state in it."""
+        return self.name in INTERNAL_TOPICS
 
 
 class LiveBroker(NamedTuple):
@@ -44,10 +83,20 @@ class ClusterView:
     The callbacks in `on_topic_deleted` get the topic's name and the wall-clock time. `reports` holds messages to log.
     """
 
-    def __init__(self, config: BrokerConfig, cluster_id: str, dynamic: DynamicConfig) -> None:
+    def __init__(
+        self,
+        image: MetadataImage,
+        config: BrokerConfig,
+        cluster_id: str,
+        clock: Clock,
+        ask_controller: AskController,
+        supported_features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES,
+        quorum_features: Mapping[str, int] = {},
+    ) -> None:
+        """`quorum_features` are levels that are in no record of features."""
         self.node_id = config.node_id
         self.cluster_id = cluster_id
-        self.dynamic = dynamic
+        self.dynamic = DynamicConfig(config, {})
         self.topics: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
         self._defaults: tuple[BrokerConfig, LogConfig] | None = None  # settings, and topics without overrides in them
@@ -57,48 +106,64 @@ class ClusterView:
         }
         self.on_topic_deleted: list[Callable[[str, int], None]] = []
         self.reports: list[str] = []
+        self._image = image
+        self._clock = clock
+        self._ask_controller = ask_controller
+        self._supported_features = supported_features
+        self._quorum_features = quorum_features
+        self._requested: set[str] = set()
+        self._load()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.cluster_id} node={self.node_id} {len(self.topics)} topics>"
+        return f"<ClusterView {self.cluster_id} node={self.node_id} {len(self.topics)} topics>"
 
     # ---- brokers and partitions ----
 
     @property
     def controller_id(self) -> int:
-        """The broker to which clients send changes: one that makes or forwards them; -1 if there is none."""
-        raise NotImplementedError
+        """This broker while it is unfenced, else any that is: each of them forwards to the controller."""
+        brokers = self._image.brokers
+        own = brokers.get(self.node_id)
+        if own is not None and not own.is_fenced:
+            return self.node_id
+        return next((one.node_id for one in brokers.values() if not one.is_fenced), NO_BROKER)
 
     def brokers(self, listener: str, *, with_fenced: bool = False) -> list[LiveBroker]:
         """Return the brokers with a listener of this name; the fenced ones only if `with_fenced`."""
-        raise NotImplementedError
+        rows = [_address(one, listener) for one in self._image.brokers.values() if with_fenced or not one.is_fenced]
+        return [row for row in rows if row is not None]
 
     def has_broker(self, node_id: int) -> bool:
         """Return whether this broker is registered, fenced or not."""
-        return node_id == self.node_id
+        return node_id in self._image.brokers
 
     def partition_state(self, tp: TopicPartition) -> PartitionState | None:
         """Return leader, replicas and epochs of a partition; None if it does not exist."""
-        raise NotImplementedError
+        return self._image.partition(tp)
 
     @property
     def quotas(self) -> Mapping[Entity, Mapping[str, float]]:
         """The client quotas by entity: pairs of type and name, sorted by type; the name None is the default."""
-        return {}
+        return self._image.quotas
 
     @property
     def supported_features(self) -> Mapping[str, tuple[int, int]]:
         """The first and last level of each feature that this broker supports (KIP-584)."""
-        raise NotImplementedError
+        return self._supported_features
 
     @property
     def features(self) -> Mapping[str, int]:
         """The finalized level of each feature of the cluster; an absent feature has level 0."""
-        raise NotImplementedError
+        return {**self._quorum_features, **self._image.features}
 
     @property
     def features_epoch(self) -> int:
         """The version of `features`: clients ignore an answer with a lower one than they have seen."""
-        raise NotImplementedError
+        return self._image.offset
+
+    def resource_configs(self, kind: int) -> Mapping[str, Mapping[str, str]]:
+        """Return the overrides of groups (kind 32) or of client metrics (16), by name; none without overrides."""
+        return self._image.resource_configs(kind)
 
     def address(self, listener: str) -> tuple[str, int]:
         """Return the host and port of this broker for clients of a listener; an unknown name means the first one."""
@@ -172,13 +237,70 @@ class ClusterView:
         """Return the overrides of this broker (its id as text) or of all brokers ("")."""
         return self.dynamic.changed.get(broker, {})
 
-    def resource_configs(self, kind: int) -> Mapping[str, Mapping[str, str]]:
-        """Return the overrides of groups (kind 32) or of client metrics (16), by name; none without overrides."""
-        raise NotImplementedError
+    # ---- following the image ----
 
-    def check_broker(self, broker: str) -> None:
-        """Raise INVALID_REQUEST unless this names this broker or all brokers."""
-        self.dynamic.check_broker(broker)
+    def apply(self, image: MetadataImage, changes: Changes) -> None:
+        """Follow the changes of a batch. Another image than before, such as one of a snapshot, is read as a whole."""
+        if image is not self._image:
+            self._image = image
+            self._load()
+            return
+        self._forget([topic.name for topic in changes.removed_topics])
+        names = dict.fromkeys(tp.topic for tp in changes.partitions)
+        names |= dict.fromkeys(name for kind, name in changes.configs if kind == TOPIC_CONFIG)
+        for name in names:
+            if name in image.topics:
+                self._set_topic(image.topics[name])
+        if any(kind == BROKER_CONFIG for kind, _ in changes.configs):
+            self._follow_broker_configs()
+
+    def _load(self) -> None:
+        self._forget([name for name, topic in self.topics.items() if topic.topic_id not in self._image.names])
+        for state in self._image.topics.values():
+            self._set_topic(state)
+        self._follow_broker_configs()
+
+    def _forget(self, names: list[str]) -> None:
+        for name in names:
+            topic = self.topics.pop(name, None)
+            if topic is not None:
+                del self._by_id[topic.topic_id]
+                for callback in self.on_topic_deleted:
+                    callback(name, self._clock.wall_ms())
+
+    def _set_topic(self, state: TopicState) -> None:
+        """Add or change a topic."""
+        overrides = self._image.configs.get((TOPIC_CONFIG, state.name), {})
+        topic = self.topics.get(state.name)
+        if topic is None:
+            topic = self.topics[state.name] = self._by_id[state.topic_id] = Topic(state.name, state.topic_id, 0)
+        topic.partitions = len(state.partitions)
+        topic.configs = self._known(f"topic {state.name}", overrides, TOPIC_OPTIONS)
+
+    def _follow_broker_configs(self) -> None:
+        """Take over the dynamic settings of this broker and of all."""
+        changed = {
+            name: self._known(f"broker {name or '(all)'}", overrides, BROKER_OPTIONS)
+            for (kind, name), overrides in self._image.configs.items()
+            if kind == BROKER_CONFIG
+        }
+        try:
+            self.dynamic.follow(changed)
+        except ConfigError as error:
+            self.reports.append(f"the new broker settings have no effect: {error.message}")
+
+    def _known(self, owner: str, overrides: Mapping[str, str], options: Mapping[str, Option]) -> dict[str, str]:
+        known = {}
+        for name, value in overrides.items():
+            try:
+                if name not in options:
+                    raise ConfigError("this version does not know it")
+                options[name].parse(value)
+            except ConfigError as error:
+                self.reports.append(f"{owner}: the setting {name} has no effect: {error.message}")
+            else:
+                known[name] = value
+        return known
 
     # ---- creation ----
 
@@ -187,68 +309,58 @@ class ClusterView:
 
         On a node: request it from the controller, and raise UNKNOWN_TOPIC_OR_PARTITION, because it is not there yet.
         """
-        raise NotImplementedError
+        if self.internal_configs(name):
+            return self.ensure_internal(name)
+        check_new_name(name, self.topics)
+        settings = self.settings
+        return self._request(name, settings.num_partitions, settings.default_replication_factor, {})
 
     def ensure_internal(self, name: str) -> Topic:
-        """Return the internal topic of that name; create it with its partitions and settings if it does not exist.
+        """Return the internal topic of that name; create it with its partitions and settings as `auto_create` does."""
+        topic = self.topics.get(name)
+        if topic is not None:
+            return topic
+        return self._request(name, *self.internal_counts(name), self.internal_configs(name))
 
-        On a node: request it from the controller, and raise UNKNOWN_TOPIC_OR_PARTITION, because it is not there yet.
-        """
-        raise NotImplementedError
+    def _request(self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> Topic:
+        """Request a topic, unless such a request is in flight, and return it if it is there already."""
 
-    # ---- changes, which only a single broker makes itself ----
+        def done(answer: CreateTopicsResponse | Exception) -> None:
+            self._requested.discard(name)
+            if (reason := _refusal(answer)) is not None:
+                self.reports.append(f"topic {name} was not created: {reason}")
 
-    def create_topic(
-        self,
-        name: str,
-        partitions: int = DEFAULT,
-        replication_factor: int = DEFAULT,
-        configs: Mapping[str, str] | None = None,
-        *,
-        assignments: Mapping[int, Sequence[int]] | None = None,
-        validate_only: bool = False,
-    ) -> Topic:
-        """Create a topic, or only validate the request. BrokerError with the code that CreateTopics returns.
-
-        `assignments` are the replicas of each partition; they replace both counts.
-        """
-        raise _not_here()
-
-    def creating_together(self) -> AbstractContextManager[Mapping[str, BrokerError]]:
-        """Return a context in which created topics may be saved together, at its end: one write instead of many.
-
-        Its value then has the errors of the topics that could not be stored, by name.
-        """
-        return nullcontext({})
-
-    def create_partitions(
-        self, name: str, total: int, *, assignments: Sequence[Sequence[int]] | None = None, validate_only: bool = False
-    ) -> None:
-        """Increase a topic to `total` partitions. BrokerError with the code that CreatePartitions returns."""
-        raise _not_here()
-
-    def delete_topic(self, name_or_id: str | UUID, *, now_wall_ms: int) -> Topic:
-        """Delete a topic and its data. BrokerError with the code that DeleteTopics returns."""
-        raise _not_here()
-
-    def set_topic_configs(self, name: str, configs: Mapping[str, str], *, validate_only: bool = False) -> None:
-        """Replace the overrides of a topic. BrokerError if they are not valid."""
-        raise _not_here()
-
-    def set_broker_configs(self, broker: str, configs: Mapping[str, str], *, validate_only: bool = False) -> None:
-        """Replace the overrides of this broker (its id as text) or of all brokers ("").
-
-        BrokerError if they are not valid, or cannot be changed at run time.
-        """
-        raise _not_here()
-
-    def set_resource_configs(self, kind: int, name: str, configs: Mapping[str, str]) -> None:
-        """Replace the overrides of a group (kind 32) or of client metrics (16). The caller has validated them."""
-        raise _not_here()
-
-    def save_pending(self) -> None:
-        """Save changes that could not be saved when they were made."""
+        if name not in self._requested:
+            self._requested.add(name)
+            self._ask_controller(_creation(name, partitions, replicas, configs, self.settings.request_timeout_ms), done)
+        if name not in self.topics:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} is being created")
+        return self.topics[name]
 
 
-def _not_here() -> BrokerError:
-    return BrokerError(ErrorCode.NOT_CONTROLLER, "the controller changes topics and settings, not this broker")
+def _creation(
+    name: str, partitions: int, replicas: int, configs: Mapping[str, str], timeout_ms: int
+) -> CreateTopicsRequest:
+    from kcli.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+    rows = [CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=rows)
+    return CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms)
+
+
+def _refusal(answer: Any) -> str | None:
+    """Return the reason why the controller did not create the topic. A topic that another broker created is fine."""
+    if isinstance(answer, Exception):
+        return str(answer)
+    for row in answer.topics:
+        if row.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            code = ErrorCode.of(row.error_code)
+            return f"{code.name}: {row.error_message}" if row.error_message else code.name
+    return None
+
+
+def _address(broker: Registration, listener: str) -> LiveBroker | None:
+    found = broker.listener(listener)
+    if found is None:
+        return None
+    return LiveBroker(broker.node_id, found.host, found.port, broker.rack, broker.is_fenced)

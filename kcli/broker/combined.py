@@ -4,8 +4,7 @@ They have two loops in two threads, a connection over loopback between them, and
 `__cluster_metadata-0` beside the partitions, one `meta.properties`, one lock.
 
 A process with both roles is combined only if its settings ask for a controller that others can reach: see
-`wants_controller`. Without them the broker is alone, and keeps its topics in kcli-topics.json. A directory with that
-file remains that of a broker alone, because its topics are not in the metadata log: see `reason_to_be_alone`.
+`wants_controller`. Without them the broker is alone, on a directory of the same form.
 """
 
 from __future__ import annotations
@@ -17,11 +16,10 @@ from typing import TYPE_CHECKING
 from kcli.broker.broker import Broker
 from kcli.broker.controller.controller_server import ControllerServer
 from kcli.broker.controller.metadata_log import has_records
-from kcli.broker.data_dir import KAFKA_METADATA_LOG, find_partitions
+from kcli.broker.data_dir import EARLIER_TOPICS, KAFKA_METADATA_LOG, find_partitions
 from kcli.broker.files import DiskFiles
 from kcli.broker.loop_thread import LoopThread
 from kcli.broker.request_context import ANONYMOUS, RequestContext
-from kcli.broker.topic_store import FILE_NAME as CATALOGUE
 from kcli.errors import BrokerError, ConfigError
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 
@@ -30,14 +28,17 @@ if TYPE_CHECKING:
     from kcli.broker.counters import MBean
     from kcli.broker.security.listeners import Endpoint
 
-_CREATE_TOPICS_VERSION = 7
+_CREATE_EARLIER_TOPICS_VERSION = 7
 _ANY_ADDRESS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def reason_to_be_alone(config: BrokerConfig) -> str | None:
     """Return why a broker whose settings ask for a controller, too, must run without it; None if it need not."""
-    if config.data_dir is not None and os.path.exists(os.path.join(config.data_dir, CATALOGUE)):
-        return f"{config.data_dir} is the directory of a broker without a controller: it has {CATALOGUE}"
+    if config.data_dir is not None and os.path.exists(os.path.join(config.data_dir, EARLIER_TOPICS)):
+        return (
+            f"{config.data_dir} is the directory of an earlier version: it has {EARLIER_TOPICS}, which a start without "
+            "a controller converts"
+        )
     if not all(text.startswith(f"{config.node_id}@") for text in config.controller_quorum_voters):
         return f"controller.quorum.voters must have node {config.node_id} only"
     if len(config.controllers) > 1:
@@ -142,7 +143,7 @@ class CombinedBroker:
             topics = server.controller.image.topics
             if name not in topics:
                 topic = CreatableTopic(name=name, num_partitions=partitions or -1, replication_factor=-1)
-                key, version = CreateTopicsRequest.API_KEY, _CREATE_TOPICS_VERSION
+                key, version = CreateTopicsRequest.API_KEY, _CREATE_EARLIER_TOPICS_VERSION
                 now_ms, now_wall_ms = server.clock.now_ms(), server.clock.wall_ms()
                 context = RequestContext(key, version, 0, None, "", "127.0.0.1", now_ms, now_wall_ms)
                 answer = server.handle(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), context)

@@ -28,6 +28,8 @@ LOCK = ".lock"
 PARTITION_METADATA = "partition.metadata"
 
 KAFKA_METADATA_LOG = "__cluster_metadata-0"
+#: The topics and settings of a broker alone, in the versions that had no metadata log; see `earlier_files`.
+EARLIER_TOPICS = "kcli-topics.json"
 
 #: Directories of a real Kafka that are not partitions of this broker; they are left untouched.
 FOREIGN = frozenset({KAFKA_METADATA_LOG, "remote-log-index-cache"})
@@ -113,11 +115,6 @@ class DataDir:
         if identity != stored:
             self._files.write_atomically(path, _properties(identity))
         return identity["cluster.id"], identity["directory.id"]
-
-    @property
-    def has_kafka_metadata(self) -> bool:
-        """True if a real Kafka has its metadata log here."""
-        return self._files.exists(self.join(KAFKA_METADATA_LOG))
 
     # ---- clean shutdown ----
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from kcli.broker.config import BROKER_OPTIONS, BrokerConfig
-from kcli.broker.config_defs import Option, Update
+from kcli.broker.config import BrokerConfig
+from kcli.broker.config_defs import Option
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError
-from kcli.settings import format_value
+from kcli.errors import BrokerError
 
 ALL_BROKERS = ""
 _IN_SYNC = "min.insync.replicas"
@@ -33,36 +32,11 @@ class DynamicConfig:
     def __repr__(self) -> str:
         return f"<DynamicConfig {self.changed}>"
 
-    def seed(self) -> None:
-        """Set the initial overrides of a new cluster: with KIP-966 elections, min.insync.replicas of all brokers."""
-        self.changed[ALL_BROKERS] = {_IN_SYNC: format_value(self.initial.min_insync_replicas)}
-        self.settings = self._effective(self.changed)
-
     def of_this_broker(self) -> Mapping[str, str]:
         return self.changed.get(str(self.initial.node_id), {})
 
     def of_all_brokers(self) -> Mapping[str, str]:
         return self.changed.get(ALL_BROKERS, {})
-
-    def replace(self, broker: str, configs: Mapping[str, str], *, validate_only: bool = False) -> dict[str, str]:
-        """Replace the overrides of a broker and return the previous ones. BrokerError, and no change, if invalid."""
-        previous = self.changed.get(broker, {})
-        self.check_broker(broker)
-        _check_changes(configs)
-        check_in_sync(broker, previous, configs)
-        try:
-            settings = self._effective({**self.changed, broker: dict(configs)})
-        except ConfigError as error:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, error.message) from None
-        if not validate_only:
-            self.changed[broker] = dict(configs)
-            self.settings = settings
-        return previous
-
-    def restore(self, broker: str, previous: dict[str, str]) -> None:
-        """Undo a `replace`."""
-        self.changed[broker] = previous
-        self.settings = self._effective(self.changed)
 
     def follow(self, changed: dict[str, dict[str, str]]) -> None:
         """Replace all overrides by those of the metadata log. ConfigError, and no change, if they do not fit."""
@@ -73,21 +47,6 @@ class DynamicConfig:
         """Return the settings: overrides of this broker first, then of all brokers, then the settings at start."""
         this_broker = changed.get(str(self.initial.node_id), {})
         return self.initial.with_properties({**changed.get(ALL_BROKERS, {}), **this_broker})
-
-    def check_broker(self, broker: str) -> None:
-        """Raise INVALID_REQUEST unless the name of a broker resource means all brokers or this one."""
-        this_broker = str(self.initial.node_id)
-        if broker not in (ALL_BROKERS, this_broker):
-            raise BrokerError(ErrorCode.INVALID_REQUEST, f"This is broker {this_broker}, not {broker!r}")
-
-
-def _check_changes(configs: Mapping[str, str]) -> None:
-    for name in configs:
-        option = BROKER_OPTIONS.get(name)
-        if option is None:
-            raise BrokerError(ErrorCode.INVALID_CONFIG, f"{name} is not a broker setting")
-        if option.update is Update.READ_ONLY:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, f"{name} cannot be changed while the broker runs")
 
 
 def check_in_sync(broker: str, previous: Mapping[str, str], configs: Mapping[str, str]) -> None:

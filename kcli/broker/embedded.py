@@ -128,8 +128,8 @@ class EmbeddedBroker:
         broker.start()
         self._port = broker.port
         self._addresses = {one.name: f"127.0.0.1:{one.port}" for one in broker.endpoints}
-        if self._acls is not None and broker.acls is not None:
-            broker.acls.add(self._acls)
+        if self._acls is not None:
+            broker.alone.add_acls(self._acls)
         self._loop.start(broker, lambda: broker.is_serving)
 
     def _properties(self) -> dict[str, str]:
@@ -180,7 +180,7 @@ class EmbeddedBroker:
         `configs` are Kafka's topic properties, with dots or underscores.
         """
         texts = {property_name(key): property_text(value) for key, value in (configs or {}).items()}
-        self.call(lambda broker: broker.cluster.create_topic(name, partitions, 1, texts, validate_only=False))
+        self.call(lambda broker: broker.alone.create_topic(name, partitions, 1, texts))
         return name
 
     @property

@@ -22,7 +22,6 @@ from kcli.broker.log.checkpoint_files import (
 from kcli.broker.log.cleaner import LogCleaner
 from kcli.broker.log.log import Log
 from kcli.broker.log.log_config import LogConfig
-from kcli.broker.producer_ids import highest_in
 from kcli.clock import Clock
 from kcli.errors import ConfigError
 from kcli.structs import TopicPartition
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
 CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 
 _NEVER_MS = float("inf")
-# Higher than any id that a controller assigns in practice, in blocks of 1000.
-_KAFKA_PRODUCER_IDS = 1 << 40
+_NEVER_ASSIGNED = 1 << 62
 # Shortest interval between two checks of flush.ms.
 _MIN_FLUSH_CHECK_MS = 50.0
 # Pause of the maintenance when there are no descriptors or no disk space.
@@ -224,10 +222,11 @@ class LogManager:
     def highest_producer_id(self) -> int:
         """The highest producer id that must not be assigned to a new producer, -1 if there is none.
 
-        It covers the ids in the logs, because a duplicate of one could make new batches look like retries. If the
-        directory belonged to a real Kafka, it covers the ids which that Kafka may assign later, too.
+        A duplicate of an id in the logs could make new batches look like retries. Ids that no broker assigns are left
+        out: a client may write any, and one near the last int64 would leave none to assign.
         """
-        return max(highest_in(self.logs.values()), _KAFKA_PRODUCER_IDS if self.dir.has_kafka_metadata else -1)
+        ids = (id for log in self.logs.values() for id in log.producers.producers)
+        return max((id for id in ids if id < _NEVER_ASSIGNED), default=-1)
 
     # ---- creation and deletion ----
 

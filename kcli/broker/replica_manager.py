@@ -18,11 +18,13 @@ from kcli.broker.delayed import (
 from kcli.broker.fetch_sessions import FetchSessionCache
 from kcli.broker.files import lacks_descriptors
 from kcli.broker.long_work import LongWork
+from kcli.broker.metadata.image import BROKER_CONFIG, TOPIC_CONFIG
 from kcli.broker.partition import ACKS_ALL, FetchParams, Partition, PartitionFetch, PartitionRead
 from kcli.broker.pending import Pending
 from kcli.broker.purgatory import Purgatory
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.protocol.metadata_records import ClientQuotaRecord
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -128,7 +130,7 @@ class ReplicaManager:
         """Create, lead, follow and delete the partitions of this node as the image says.
 
         `changes` are those since the previous call; without them, or with another image object than before, the image
-        is read as a whole. Call it in the loop thread, after NodeCluster.apply, and for the first time only with an
+        is read as a whole. Call it in the loop thread, after ClusterView.apply, and for the first time only with an
         image that is caught up: logs that such an image does not assign to this node are kept, but not opened again.
         ValueError unless this is a node of a cluster.
         """
@@ -179,11 +181,21 @@ class ReplicaManager:
             raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, self.log_manager.failed, partition=tp)
         return partition
 
-    def set_log_config(self, topic: str, log_config: LogConfig) -> None:
-        """Give the logs of a topic a new configuration."""
-        for tp, partition in self.partitions.items():
-            if tp.topic == topic:
-                partition.log.config = log_config
+    def follow_settings(
+        self, image: MetadataImage, changes: Changes | None, log_config: Callable[[str], LogConfig]
+    ) -> None:
+        """Give the logs their new configurations, and clients their new quotas. No `changes`: all may be new."""
+        names: set[str] | None = None  # all topics
+        if changes is not None and not any(kind == BROKER_CONFIG for kind, _ in changes.configs):
+            names = {name for kind, name in changes.configs if kind == TOPIC_CONFIG}
+        configs: dict[str, LogConfig] = {}
+        for tp, partition in self.partitions.items() if names is None or names else ():
+            if names is None or tp.topic in names:
+                if tp.topic not in configs:
+                    configs[tp.topic] = log_config(tp.topic)
+                partition.log.config = configs[tp.topic]
+        if changes is None or ClientQuotaRecord in changes.kinds:
+            self.set_client_quotas(image.quotas)
 
     def append(
         self,

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from importlib import import_module
+from itertools import count
 from typing import Any
 from uuid import UUID, uuid4
 
 from kcli.broker.cluster_view import ClusterView, LiveBroker
 from kcli.broker.config import BrokerConfig
-from kcli.broker.dynamic_config import DynamicConfig
 from kcli.broker.files import Files
 from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log_manager import LogManager
 from kcli.broker.memory_files import MemoryFiles
 from kcli.broker.metadata.cluster_values import PartitionState, Registration
+from kcli.broker.metadata.image import MetadataImage
 from kcli.broker.partition import Partition, Replication
 from kcli.broker.pending import Pending
-from kcli.broker.producer_ids import ProducerIds
 from kcli.broker.replica_manager import ReplicaManager
 from kcli.broker.replication.isr import Follower
 from kcli.broker.request_context import RequestContext
@@ -36,7 +36,7 @@ class OneLeader(ClusterView):
     """The cluster of a rig: its broker leads all its partitions."""
 
     def __init__(self, rig: Rig) -> None:
-        super().__init__(rig.config, "rig", DynamicConfig(rig.config, {}))
+        super().__init__(MetadataImage(), rig.config, "rig", rig.clock, lambda request, on_done: None)
         self._rig = rig
 
     def brokers(self, listener: str, *, with_fenced: bool = False) -> list[LiveBroker]:
@@ -46,6 +46,16 @@ class OneLeader(ClusterView):
         partition = self._rig.replica_manager.partition(tp)
         me = (self.node_id,)
         return None if partition is None else PartitionState(me, me, self.node_id, partition.leader_epoch)
+
+
+class Membership:
+    """The source of producer ids of a rig, which starts again with it."""
+
+    def __init__(self) -> None:
+        self._ids = count()
+
+    def next_producer_id(self) -> int:
+        return next(self._ids)
 
 
 class Rig:
@@ -65,7 +75,7 @@ class Rig:
         self.log_manager = LogManager(self.data_dir, self.files, self.config, self.clock)
         self.log_manager.open(self._config_of)
         self.cluster: ClusterView = OneLeader(self)
-        self.producer_ids = ProducerIds(self.data_dir, self.files)
+        self.membership = Membership()
         self.replica_manager = ReplicaManager(self.log_manager, self.timer, self.clock, self.config)
         for tp, log in list(self.log_manager.logs.items()):
             self.replica_manager.create_partition(tp, log.topic_id, self._config_of(tp.topic))

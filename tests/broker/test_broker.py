@@ -14,6 +14,7 @@ import pytest
 from kcli.broker.broker import Broker, BrokerFailed
 from kcli.broker.config import BrokerConfig
 from kcli.errors import ConfigError, KcliError
+from tests.broker.single_broker import Changing
 from tests.broker.wire import Wire, fetch
 
 
@@ -66,7 +67,7 @@ def test_records_survive_a_clean_shutdown_and_a_kill(serve: Callable[..., Served
     for round, clean in enumerate([True, False, True]):
         served = serve(logged)
         served.broker.call(
-            lambda broker=served.broker: broker.cluster.topics.get("t") or broker.cluster.create_topic("t")  # type: ignore[misc]
+            lambda broker=served.broker: broker.cluster.topics.get("t") or broker.alone.create_topic("t")  # type: ignore[misc]
         )
         with Wire(served.broker.address) as wire:
             (partition,) = wire.ask(fetch("t"), 11).responses[0].partitions
@@ -144,7 +145,7 @@ def test_calls_that_never_end_do_not_keep_the_loop_from_due_tasks(serve: Callabl
 
 def test_failed_directory_stops_the_loop_after_the_answer_is_sent(serve: Callable[..., Served]) -> None:
     served = serve()
-    served.broker.call(lambda: served.broker.cluster.create_topic("t"))
+    served.broker.call(lambda: served.broker.alone.create_topic("t"))
 
     def no_space(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -165,7 +166,7 @@ def test_failed_directory_stops_the_loop_after_the_answer_is_sent(serve: Callabl
 def test_disconnect_during_a_long_poll_removes_the_delayed_fetch(serve: Callable[..., Served]) -> None:
     served = serve()
     broker = served.broker
-    broker.call(lambda: broker.cluster.create_topic("t"))
+    broker.call(lambda: broker.alone.create_topic("t"))
     with Wire(broker.address) as wire:
         wire.request(fetch("t", max_wait_ms=300), 11)
         until(lambda: broker.call(lambda: broker.replica_manager.fetches.watched) == 1)
@@ -244,9 +245,13 @@ def test_settings_without_effect_are_logged_at_start_and_when_they_are_set(serve
     logged: list[str] = []
     broker = serve(logged, num_io_threads="4", num_partitions="2", broker_session_timeout_ms="1").broker
     assert logged == ["num.io.threads, broker.session.timeout.ms have no effect in this broker"]
-    broker.call(lambda: broker.cluster.create_topic("t", 1, 1, {"preallocate": "true", "segment.bytes": "2000000"}))
-    broker.call(lambda: broker.cluster.set_topic_configs("t", {"preallocate": "true", "compression.lz4.level": "3"}))
-    broker.call(lambda: broker.cluster.set_broker_configs("", {"min.insync.replicas": "1", "log.preallocate": "true"}))
+    broker.call(lambda: broker.alone.create_topic("t", 1, 1, {"preallocate": "true", "segment.bytes": "2000000"}))
+    broker.call(
+        lambda: Changing(broker.alone).set_topic_configs("t", {"preallocate": "true", "compression.lz4.level": "3"})
+    )
+    broker.call(
+        lambda: Changing(broker.alone).set_broker_configs("", {"min.insync.replicas": "1", "log.preallocate": "true"})
+    )
     with Wire(broker.address) as wire:
         wire.ask(fetch("t"), 11)
     assert logged[1:] == [

@@ -236,26 +236,29 @@ def test_what_a_controller_in_this_process_cannot_do(settings: dict[str, str], r
     assert reason_to_be_alone(BrokerConfig.from_properties({**COMBINED, **settings})) == reason
 
 
-def test_a_broker_alone_reports_that_it_does_not_read_the_metadata_log(process: Process) -> None:
-    process.start("orders")
+def test_a_broker_alone_goes_on_with_the_directory_and_the_other_way_round(process: Process) -> None:
+    address = process.start("orders").address
+    before = topics(address)["orders"].topic_id
+    write(address, "orders", b"kept")
     process.end()
     messages: list[str] = []
     properties = {"log.dirs": str(process.folder), "listeners": "PLAINTEXT://127.0.0.1:0"}
-    for _ in range(2):
+    for names in (["orders"], ["orders", "more"]):
         alone = Broker(BrokerConfig.from_properties(properties), log=messages.append)
         alone.start()
-        assert list(alone.cluster.topics) == ["orders"]
+        assert list(alone.cluster.topics) == names
+        assert alone.cluster.topics["orders"].topic_id == before
+        assert alone.create_topic("more", 3) == 3
         alone.shutdown()
-    assert messages == [
-        f"{process.folder} has the metadata log of a controller, which a broker without a controller does not read: "
-        "topics are adopted with default settings",
-        f"adopted orders with partition 0, 1 from its directories in {process.folder}",
-    ]
+    assert messages == []
+    address = process.start("orders", "more").address
+    assert process.counts[-2:] == [2, 3]
+    assert topics(address)["orders"].topic_id == before
+    assert values(address, "orders") == [b"kept"]
 
 
-def test_a_directory_of_a_broker_alone_stays_one(tmp_path: Path) -> None:
-    with EmbeddedBroker(tmp_path) as alone:
-        alone.create_topic("orders")
+def test_a_directory_of_an_earlier_version_is_first_converted_by_a_broker_alone(tmp_path: Path) -> None:
+    (tmp_path / "kcli-topics.json").touch()
     config = BrokerConfig.from_properties({**COMBINED, "log.dirs": str(tmp_path)})
-    reason = f"{tmp_path} is the directory of a broker without a controller: it has kcli-topics.json"
-    assert reason_to_be_alone(config) == reason
+    reason = f"{tmp_path} is the directory of an earlier version: it has kcli-topics.json, which a start without "
+    assert reason_to_be_alone(config) == reason + "a controller converts"

@@ -1,4 +1,4 @@
-"""Producer ids: unique across restarts, copied logs and damaged files."""
+"""Producer ids: unique across restarts, copied logs and full disks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.producer_ids import BLOCK_SIZE, FILE_NAME, ProducerIds
-from kcli.errors import ConfigError
+from kcli.broker.memory_files import Fault
+from kcli.broker.request_context import RequestContext
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.structs import TopicPartition
 from tests.broker.rig import Rig, batch
+from tests.broker.single_broker import Node
 
 
 @pytest.fixture
@@ -28,21 +29,23 @@ def test_ids_increase_and_epochs_start_at_zero(rig: Rig) -> None:
     assert [ask(rig, version) for version in range(6)] == [(0, id, 0) for id in range(6)]
 
 
-def test_ids_are_unique_across_restarts(rig: Rig) -> None:
-    given = [ask(rig)[1] for _ in range(3)]
-    for _ in range(2):
-        rig.producer_ids = ProducerIds(rig.data_dir, rig.files)
-        given += [ask(rig)[1] for _ in range(BLOCK_SIZE + 1)]
+def test_ids_are_unique_across_restarts() -> None:
+    node = Node()
+    given = [node.alone.next_producer_id() for _ in range(3)]
+    for is_clean in (True, False):
+        node.restart(clean=is_clean)
+        given += [node.alone.next_producer_id() for _ in range(1001)]
     assert len(set(given)) == len(given)
 
 
-def test_ids_in_copied_logs_are_not_assigned(rig: Rig) -> None:
-    rig.topic("t")
+def test_ids_in_copied_logs_are_not_assigned() -> None:
+    node = Node()
+    node.cluster.create_topic("t")
     adopted = batch("a", producer_id=4711, producer_epoch=0, base_sequence=0)
-    rig.replica_manager.append_internal(TopicPartition("t", 0), adopted, rig.clock.wall_ms())
-    highest = rig.log_manager.highest_producer_id
-    assert highest == 4711
-    assert ProducerIds(rig.data_dir, rig.files, highest_seen=highest).next() == 4712
+    node.replica_manager.append_internal(TopicPartition("t", 0), adopted, node.clock.wall_ms())
+    assert node.log_manager.highest_producer_id == 4711
+    node.restart()
+    assert node.alone.next_producer_id() == 4712
 
 
 def test_an_invented_id_at_the_end_of_the_range_uses_up_no_ids(rig: Rig) -> None:
@@ -53,25 +56,14 @@ def test_an_invented_id_at_the_end_of_the_range_uses_up_no_ids(rig: Rig) -> None
     assert rig.log_manager.highest_producer_id == -1
 
 
-def test_damaged_file_raises_instead_of_restarting_at_zero(rig: Rig) -> None:
-    for content in (
-        b"",
-        b"{}",
-        b'{"version":1,"next_producer_id":"7"}',
-        b'{"version":2,"next_producer_id":7}',
-        b"\xff",
-    ):
-        rig.files.write_atomically(f"{rig.data_dir}/{FILE_NAME}", content)
-        with pytest.raises(ConfigError, match=FILE_NAME):
-            ProducerIds(rig.data_dir, rig.files)
-
-
-def test_full_disk_is_coordinator_not_available(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(rig.files, "write_atomically", fail)
-    assert ask(rig) == (15, -1, -1)
+def test_full_disk_is_coordinator_not_available() -> None:
+    node = Node()
+    node.files.faults.append(Fault("append", code=28))
+    request = InitProducerIdRequest(transactional_id=None)
+    context = RequestContext(22, 4, 1, "test", "c1", "127.0.0.1", node.clock.now_ms(), node.clock.wall_ms())
+    node.membership = node.alone
+    answer = node.answer(request, context)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (15, -1, -1)
 
 
 def test_inconsistent_requests_are_refused(rig: Rig) -> None:

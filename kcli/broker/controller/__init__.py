@@ -11,6 +11,7 @@ log, replays them to the controller, and then answers.
 - `registrations.Registrations`: the brokers' sessions, which are not in the log: a broker is fenced when its heartbeats
   stop.
 - `controller_server.ControllerServer`: the process, with its loop, its listener and its own table of APIs.
+- `journal.Journal`: the log on the disk, with everything applied that is in it.
 - `metadata_log.MetadataLog`: __cluster_metadata-0 and its snapshots, in files that Apache Kafka reads and continues.
 - `quorum.Quorum`: the log as brokers read it, and the fetches that wait for its next record.
 - `elections`: which replica leads a partition, and which are in its ISR and ELR.
@@ -22,6 +23,6 @@ log, replays them to the controller, and then answers.
   log, control records too.
 - The only voter commits what it has appended, so the high watermark is the end of the log, and no NoOpRecord is needed.
 - After a restart each unfenced broker gets a new session, because the sessions of before are lost.
-- Handlers of the embedded broker (`kcli.broker.handlers`) answer CreateTopics and others here, too: they see a
-  `draft_cluster.DraftCluster` in the place of a `ClusterView`.
+- A broker alone makes the same decisions by the same `Controller`, and has the same `journal.Journal`: see `alone`. The
+  handlers of CreateTopics and others get `parts.Parts`, made of a draft.
 """

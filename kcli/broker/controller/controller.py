@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Container
 from importlib import import_module
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +19,7 @@ from kcli.broker.controller.partition_changes import (
     elections_failed,
     reassignments_failed,
 )
+from kcli.broker.controller.parts import Parts
 from kcli.broker.controller.registrations import Registrations, check_epoch
 from kcli.broker.handlers.rights import cluster_denied
 from kcli.broker.metadata.image import Changes, MetadataImage
@@ -41,10 +41,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from kcli.broker.config import BrokerConfig
-    from kcli.broker.controller.security_drafts import DraftAcls, DraftCredentials
     from kcli.broker.quotas import ClientQuotas
     from kcli.broker.security.allow_all import AnyAuthorizer
-    from kcli.broker.security.delegation_tokens import DelegationTokens
     from kcli.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
     from kcli.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
     from kcli.protocol.messages.alter_partition import AlterPartitionRequest
@@ -84,6 +82,11 @@ class _Periodic:
             self._decide(draft, config)
 
 
+def _protocol_before(context: RequestContext) -> str:
+    """Return how a client is authenticated whose request a broker has forwarded: its listener is not known here."""
+    return "PLAINTEXT" if context.principal == ANONYMOUS else "SASL_SSL"
+
+
 class Controller:
     """The decisions of a cluster's only controller.
 
@@ -91,11 +94,23 @@ class Controller:
     replays the records of each decision after they are in the log.
     """
 
-    def __init__(self, config: BrokerConfig, cluster_id: str, *, random: Random) -> None:
-        """`config` are the controller's settings. `random` places replicas."""
+    def __init__(
+        self,
+        config: BrokerConfig,
+        cluster_id: str,
+        *,
+        random: Random,
+        image: MetadataImage | None = None,
+        protocol_of: Callable[[RequestContext], str] = _protocol_before,
+    ) -> None:
+        """`config` are the controller's settings. `random` places replicas.
+
+        A broker alone has the image already; `protocol_of` is the security protocol of a client.
+        """
         self.config = config
-        self.image = MetadataImage()
+        self.image = image or MetadataImage()
         self.authorizer = _authorizer(config)
+        self.protocol_of = protocol_of
         self.client_quotas: ClientQuotas | None = None
         self.registrations = Registrations(config, cluster_id)
         self._random = random
@@ -164,15 +179,19 @@ class Controller:
 
     def _apply_acls(self) -> None:
         """Let the authorizer decide by the ACLs of the image."""
-        from kcli.broker.metadata.image_security import acl_bindings
         from kcli.broker.security.authorizer import Authorizer
+        from kcli.broker.security.image_security import acl_bindings
 
         if isinstance(self.authorizer, Authorizer):
             self.authorizer.replace(acl_bindings(self.image))
         self._acls_have_changed = False
 
+    def parts(self, draft: Draft) -> Parts:
+        """Return what a decision about a client's request reads and changes."""
+        return Parts(draft, self.cluster(draft), self.authorizer, self.client_quotas, self.config, self.protocol_of)
+
     def cluster(self, draft: Draft) -> DraftCluster:
-        """Return the cluster that handlers of the embedded broker see."""
+        """Return the topics and settings of a draft."""
         return DraftCluster(draft, self.config, self._random)
 
 
@@ -202,66 +221,29 @@ def failed(request: Request[Any], context: RequestContext, error: BrokerError) -
     return response
 
 
-def not_written(decision: Decision, request: Request[Any], context: RequestContext, error: BrokerError) -> Message:
-    """Return the answer to a request whose records cannot be written: this error, in each row that had none."""
+def not_written(
+    decision: Decision,
+    request: Request[Any],
+    context: RequestContext,
+    error: BrokerError,
+    names: Container[str] | None = None,
+) -> Message:
+    """Return the answer to a request whose records cannot be written: this error, in each row that had none.
+
+    `names`: only those of these topics were not written.
+    """
     if context.api_key not in _ROWS:
         return failed(request, context, error)
-    rows, names = _ROWS[context.api_key]
+    rows, fields = _ROWS[context.api_key]
 
     def row_of(decided: Any) -> Any:
-        if decided.error_code:
+        if decided.error_code or (names is not None and decided.name not in names):
             return decided
-        named = {name: getattr(decided, name) for name in names}
+        named = {field: getattr(decided, field) for field in fields}
         return type(decided)(**named, error_code=error.code, error_message=error.detail)
 
     answer: Any = type(decision.response)
     return answer(**{rows: [row_of(one) for one in getattr(decision.response, rows)]})  # type: ignore[no-any-return]
-
-
-class _Client(NamedTuple):
-    """The part of the settings that the handlers of delegation tokens use: how the client is authenticated.
-
-    A broker that forwards a request has authenticated the client on a listener that we do not know.
-    """
-
-    principal: str
-
-    def protocol_of(self, _listener: str) -> str:
-        return "PLAINTEXT" if self.principal == ANONYMOUS else "SASL_SSL"
-
-
-class _Broker:
-    """The parts of a broker that the handlers of the embedded broker use for a decision."""
-
-    def __init__(self, controller: Controller, draft: Draft, context: RequestContext) -> None:
-        self.cluster = controller.cluster(draft)
-        self.authorizer = controller.authorizer
-        self.client_quotas = controller.client_quotas
-        self.config = _Client(context.principal)
-        self._settings = controller.config
-        self._draft = draft
-        self._context = context
-
-    @property
-    def acls(self) -> DraftAcls | None:
-        from kcli.broker.controller.security_drafts import DraftAcls
-
-        return None if self.authorizer.is_open else DraftAcls(self._draft)
-
-    @property
-    def credentials(self) -> DraftCredentials:
-        from kcli.broker.controller.security_drafts import DraftCredentials
-
-        return DraftCredentials(self._draft)
-
-    @cached_property
-    def tokens(self) -> DelegationTokens:
-        from kcli.broker.controller.security_drafts import TokenRecords
-        from kcli.broker.security.delegation_tokens import DelegationTokens
-
-        tokens = DelegationTokens(TokenRecords(self._draft), self._settings)
-        tokens.remove_expired(self._context.now_wall_ms)
-        return tokens
 
 
 _Decide = Callable[["Controller", Draft, Any, RequestContext], "Message"]
@@ -272,7 +254,7 @@ def _by_handler(module: str) -> _Decide:
 
     def decide(controller: Controller, draft: Draft, request: Request[Any], context: RequestContext) -> Message:
         handler = import_module(f"kcli.broker.handlers.{module}")
-        response: Message = handler.handle(_Broker(controller, draft, context), request, context)
+        response: Message = handler.handle(controller.parts(draft), request, context)
         return response
 
     return decide

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kcli.broker.connection_quotas import ConnectionQuotas, max_open_connections
 from kcli.broker.controller.controller import Controller, Decision, decided_apis, not_written
 from kcli.broker.controller.envelope import handle_envelope
-from kcli.broker.controller.metadata_log import MAX_BATCH_RECORDS, MetadataLog
+from kcli.broker.controller.journal import Journal
 from kcli.broker.controller.quorum import Quorum, VoterListener
 from kcli.broker.data_dir import KAFKA_METADATA_LOG, META, DataDir, parse_uuid
 from kcli.broker.files import DiskFiles, is_exhausted
 from kcli.broker.handlers.api_table import ServedApi
 from kcli.broker.handlers.rights import cluster_operations
-from kcli.broker.metadata.features import FIRST_FEATURES, KRAFT_VERSION, SUPPORTED_FEATURES
-from kcli.broker.metadata.image import BROKER_CONFIG
+from kcli.broker.metadata.features import KRAFT_VERSION, SUPPORTED_FEATURES
 from kcli.broker.metadata.snapshot_records import records_of
 from kcli.broker.request_context import RequestContext, is_served
 from kcli.broker.server import Answer, SocketServer
@@ -50,11 +49,6 @@ _FINAL_ANSWERS_MS = 200.0
 _CLUSTER_ACTION, _DESCRIBE = AclOperation.CLUSTER_ACTION, AclOperation.DESCRIBE
 
 
-def first_features() -> list[Any]:
-    """Return the records of a new cluster's features."""
-    return [records.FeatureLevelRecord(name=name, feature_level=level) for name, level in FIRST_FEATURES.items()]
-
-
 class ControllerFailed(KcliError):
     """The metadata log cannot be written, and the controller stops."""
 
@@ -78,7 +72,6 @@ class ControllerServer(ServerLoop):
         self.quorum: Quorum
         self._files = files or DiskFiles()
         self._tick: TimerTask | None = None
-        self._snapshot_ms = 0.0
         # Requests without a decision, and the right on the cluster that they need.
         self._own: dict[int, tuple[Callable[[Any, RequestContext], Answer], AclOperation | None]] = {
             ApiKey.API_VERSIONS: (self._api_versions, None),
@@ -121,8 +114,16 @@ class ControllerServer(ServerLoop):
             self.data = DataDir(config.data_dir, self._files, node_id=config.node_id)
             undo.callback(self.data.release)
             self.cluster_id = self.data.cluster_id
-            self.log = MetadataLog(config.data_dir, self._files, now_wall_ms=self.clock.wall_ms(), report=self._log)
-            undo.callback(lambda: self.log.close(clean=False))
+            self.journal = Journal(
+                config.data_dir,
+                self._files,
+                config,
+                self.clock,
+                apply=lambda record, offset: self.controller.replay(record, offset),
+                report=self._log,
+            )
+            self.log = self.journal.log
+            undo.callback(lambda: self.journal.close(clean=False))
             self._lead()
             self.server = self._make_server()
             for endpoint, sock in zip(self.endpoints, sockets, strict=True):
@@ -142,56 +143,27 @@ class ControllerServer(ServerLoop):
         """Replay the log, and begin an epoch as its leader. A new log gets its first records."""
         from random import Random
 
-        config, directory_id = self.config, parse_uuid(self.data.directory_id)
+        config, journal = self.config, self.journal
         self.controller = Controller(config, self.cluster_id, random=Random())
-        voters: list[records.VotersRecord] = []
-        electors: list[records.ElectionVoter] = []
-
-        def replay(record: Any, offset: int) -> None:
-            if isinstance(record, records.VotersRecord):
-                voters.append(record)
-            elif isinstance(record, records.LeaderChangeMessage):
-                electors[:] = record.voters
-            self.controller.replay(record, offset)
-
-        is_in_transaction = self.log.replay(replay)
-        self._check_voters([one.voter_id for one in (voters[-1].voters if voters else electors)])
-        is_new = self.log.end_offset == 0 and self.log.latest_snapshot is None
-        quorum = self._quorum_records()
-        if is_new:
-            first = self.log.read_bootstrap() or first_features()
+        journal.replay()
+        quorum, voters = self._quorum_records(), journal.voters
+        first = journal.first_records() if journal.is_new else []
+        if journal.is_new:
             self.log.write_bootstrap(first, quorum, self.clock.wall_ms())
+        journal.begin_epoch()
         self.quorum = Quorum(
             self.log,
             self.timer,
             node_id=config.node_id,
-            directory_id=directory_id,
+            directory_id=parse_uuid(self.data.directory_id),
             cluster_id=self.cluster_id,
-            epoch=self.log.begin_epoch(config.node_id),
+            epoch=journal.epoch,
             listeners=self._listeners(),
         )
-        voter = records.ElectionVoter(voter_id=config.node_id)
-        change = records.LeaderChangeMessage(leader_id=config.node_id, voters=[voter], granting_voters=[voter])
-        self._append([change] if voters[-1:] == quorum[-1:] else [change, *quorum])
-        if is_in_transaction:  # the last leader has stopped within it
-            self._append([records.AbortTransactionRecord(reason="the controller was restarted")])
-        if is_new:
-            # The ELR rules need the default that the brokers use (KIP-966).
-            min_isr = records.ConfigRecord(
-                resource_type=BROKER_CONFIG, name="min.insync.replicas", value=str(config.min_insync_replicas)
-            )
-            self._append([*first, min_isr])
-        self._snapshot_ms = self.clock.now_ms()
+        journal.lead(() if voters == quorum[-1] else quorum)
+        if first:
+            journal.append([*first, *journal.first_settings()])
         self._run_tick()
-
-    def _check_voters(self, ids: Sequence[int]) -> None:
-        """Raise ConfigError if the log belongs to other controllers: it may lack records that they have committed."""
-        own = self.config.node_id
-        if any(id != own for id in ids):
-            raise ConfigError(
-                f"{self.log.directory} is the log of a quorum with the controllers {', '.join(map(str, sorted(ids)))}; "
-                f"node {own} of kcli continues only a log whose only controller is node {own}"
-            )
 
     def _quorum_records(self) -> Sequence[Any]:
         """Return the control records that name this controller as the only voter (KIP-853)."""
@@ -241,7 +213,7 @@ class ControllerServer(ServerLoop):
     def shutdown(self, *, clean: bool = True) -> None:
         """Close all connections and the log. `clean` False: as kill -9 would leave them."""
         self.server.close()
-        self.log.close(clean=clean and self.failed is None)
+        self.journal.close(clean=clean and self.failed is None)
         self.data.release()
 
     def mbeans(self) -> list[MBean]:
@@ -274,7 +246,7 @@ class ControllerServer(ServerLoop):
         """Append and replay the records of a decision, and wait for the next tick. BrokerError if that fails."""
         if decision.records:
             try:
-                self._append(decision.records)
+                self.journal.append(decision.records)
             except OSError as error:
                 if not is_exhausted(error):
                     self.failed = error
@@ -282,16 +254,9 @@ class ControllerServer(ServerLoop):
                 self._log(fault)
                 raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, fault) from None
             self.quorum.appended()
-            self._snapshot_if_due()
+            if self.journal.snapshot_is_due:
+                self.write_snapshot()
         self._wait_for_tick()
-
-    def _append(self, batch: Sequence[Any]) -> None:
-        """Append and replay records: all of them, or none."""
-        if len(batch) > MAX_BATCH_RECORDS:
-            batch = [records.BeginTransactionRecord(), *batch, records.EndTransactionRecord()]
-        base_offset = self.log.append(batch, self.quorum.epoch, self.clock.wall_ms())
-        for number, record in enumerate(batch):
-            self.controller.replay(record, base_offset + number)
 
     def _run_tick(self) -> None:
         self._tick = None
@@ -308,19 +273,9 @@ class ControllerServer(ServerLoop):
         if self._tick is None and isfinite(due_ms):
             self._tick = self.timer.call_at(due_ms, self._run_tick)
 
-    def _snapshot_if_due(self) -> None:
-        config, now_ms = self.config, self.clock.now_ms()
-        is_old = now_ms - self._snapshot_ms >= config.metadata_log_max_snapshot_interval_ms > 0
-        if is_old or self.log.bytes_since_snapshot >= config.metadata_log_max_record_bytes_between_snapshots:
-            self.write_snapshot()
-
     def write_snapshot(self) -> None:
         """Write a snapshot of the image. A failure is logged; the log has all records."""
-        self._snapshot_ms = self.clock.now_ms()
-        try:
-            self.log.write_snapshot(self._quorum_records(), records_of(self.controller.image), self.clock.wall_ms())
-        except OSError as error:
-            self._log(f"a snapshot of the metadata cannot be written: {error.strerror or error}")
+        self.journal.write_snapshot(self._quorum_records(), records_of(self.controller.image))
 
     # ---- requests about the controller itself ----
 

@@ -6,12 +6,11 @@ A `DraftCluster` has the methods of `ClusterView` that those handlers use. Its c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from kcli.broker.cluster_view import DEFAULT
+from kcli.broker.cluster_view import DEFAULT, Topic
 from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import Update
 from kcli.broker.controller.partitions import default_directory
@@ -29,7 +28,6 @@ from kcli.broker.topic_rules import (
     check_replicas,
     new_partition_count,
 )
-from kcli.broker.topic_store import Topic
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
 from kcli.protocol.metadata_records import (
@@ -88,10 +86,6 @@ class DraftCluster:
         return self._draft.image.partition(tp)
 
     # ---- topics ----
-
-    def creating_together(self) -> AbstractContextManager[Mapping[str, BrokerError]]:
-        """Return a context that does nothing: a draft is written as a whole."""
-        return nullcontext({})
 
     def create_topic(
         self,
@@ -181,7 +175,7 @@ class DraftCluster:
             directories=[default_directory(image, one) for one in replicas],
         )
 
-    def delete_topic(self, name_or_id: str | UUID, *, now_wall_ms: int) -> Topic:
+    def delete_topic(self, name_or_id: str | UUID) -> Topic:
         """Delete a topic. BrokerError with the code that DeleteTopics returns."""
         topic = self.topics[self._draft.image.topic_or_error(name_or_id).name]
         if not self.settings.delete_topic_enable:
@@ -209,23 +203,37 @@ class DraftCluster:
         if not (broker.isascii() and broker.isdigit()):
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{broker!r} is not the id of a broker")
         if int(broker) not in self._draft.image.brokers and int(broker) != self.node_id:
+            if self._is_alone:
+                raise BrokerError(ErrorCode.INVALID_REQUEST, f"This is broker {self.node_id}, not {broker!r}")
             raise BrokerError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
+
+    @property
+    def _is_alone(self) -> bool:
+        """True if the only broker is in this process: it knows its settings."""
+        return set(self._draft.image.brokers) == {self.node_id}
 
     def set_broker_configs(self, broker: str, configs: Mapping[str, str], *, validate_only: bool = False) -> None:
         """Replace the overrides of a broker or of all brokers.
 
         BrokerError if a value is not valid, or the setting cannot be changed at run time. A setting that we do not have
-        is accepted: a broker of another kind may have it.
+        is accepted if there are other brokers: one of another kind may have it.
         """
         for name, value in configs.items():
             option = BROKER_OPTIONS.get(name)
             if option is None:
+                if self._is_alone:
+                    raise BrokerError(ErrorCode.INVALID_CONFIG, f"{name} is not a broker setting")
                 continue
             if option.update is Update.READ_ONLY:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, f"{name} cannot be changed while the broker runs")
             try:
                 option.parse(value)
             except ConfigError as error:
+                raise BrokerError(ErrorCode.INVALID_REQUEST, error.message) from None
+        if self._is_alone:
+            try:
+                DynamicConfig(self._config, {**self.dynamic.changed, broker: dict(configs)})
+            except ConfigError as error:  # it does not fit to the other settings
                 raise BrokerError(ErrorCode.INVALID_REQUEST, error.message) from None
         if self._draft.image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
             check_in_sync(broker, self.broker_configs(broker), configs)

@@ -219,6 +219,7 @@ class MetadataLog:
         """
         is_control = type(records[0]) in CONTROL_TYPES
         first_offset = self.end_offset
+        self._log.active_segment.establish()  # so that a lack of descriptors is found before anything is appended
         for start in range(0, len(records), MAX_BATCH_RECORDS):
             rows = _rows(records[start : start + MAX_BATCH_RECORDS], now_wall_ms)
             data = bytearray(build_batch(rows, control=is_control))

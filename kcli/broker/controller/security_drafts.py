@@ -6,16 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kcli.broker.data_dir import random_uuid
-from kcli.broker.metadata.image_security import (
-    MECHANISM_NUMBERS,
-    acl_binding,
-    acl_bindings,
-    delegation_tokens,
-    scram_credential_of,
-)
 from kcli.broker.security.authorizer import AclBinding, AclFilter
-from kcli.broker.security.credentials import Change
+from kcli.broker.security.credentials import MECHANISM_NUMBERS, Change, scram_credential_of
 from kcli.broker.security.delegation_tokens import DelegationToken
+from kcli.broker.security.image_security import acl_binding, acl_bindings, delegation_tokens
 from kcli.protocol.metadata_records import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
@@ -31,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class DraftAcls:
-    """The ACLs of a draft, with the methods of `AclStore`."""
+    """The ACLs of a draft."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
@@ -57,7 +51,7 @@ class DraftAcls:
 
 
 class DraftCredentials:
-    """The SCRAM users of a draft, with the methods of `Credentials` that change them."""
+    """The SCRAM users of a draft."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
@@ -86,7 +80,7 @@ class DraftCredentials:
 
 
 class TokenRecords:
-    """The delegation tokens of a draft, in the place of a file."""
+    """The delegation tokens of a draft."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft

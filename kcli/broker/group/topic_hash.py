@@ -18,8 +18,7 @@ from kcli.assignors.model import java_order
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
-    from kcli.broker.topic_store import Topic
+    from kcli.broker.cluster_view import ClusterView, Topic
 
 _MAGIC = b"\0"
 

@@ -3,7 +3,8 @@
 A module starts with the name and key of its API, the served versions, and the features that are deliberately missing.
 `handle` returns the response message, a `Pending` of it if the request must wait, or None for no answer.
 
-`api_table` maps API keys to modules and versions; ApiVersions is answered from it. Modules that are not handlers:
+`api_table` maps API keys to modules and versions; ApiVersions is answered from it. Requests about which the controller
+decides have no module there: their handlers get the `Parts` of a draft. Modules that are not handlers:
 `config_resources` (for the APIs of settings), `acl_requests`, `delegation_token_requests`, `current_leader` (for
 Produce and Fetch), `group_requests` (around the group APIs of a node), and `rights` (for several).
 

@@ -14,21 +14,19 @@ from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, AclPermissionType, PatternType, ResourceType
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
-    from kcli.broker.security.acl_store import AclStore
+    from kcli.broker.security.allow_all import AnyAuthorizer
 
 N = TypeVar("N", bound=IntEnum)
 
 
-def acls_for(broker: Broker, context: RequestContext, operation: AclOperation) -> AclStore:
-    """Return the ACLs if the client may do this with them. BrokerError otherwise, and without an authorizer."""
-    if not broker.authorizer.allows_cluster(context, operation):
+def check_acls(authorizer: AnyAuthorizer, context: RequestContext, operation: AclOperation) -> None:
+    """Raise BrokerError if the client must not do this with the ACLs, and if there is no authorizer."""
+    if not authorizer.allows_cluster(context, operation):
         raise cluster_denied(operation)
-    if broker.acls is None:
+    if authorizer.is_open:
         raise BrokerError(
             ErrorCode.SECURITY_DISABLED, "The broker has no authorizer; set authorizer.class.name in its settings"
         )
-    return broker.acls
 
 
 def refuse_zero(*numbers: int) -> None:

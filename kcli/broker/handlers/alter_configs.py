@@ -21,17 +21,17 @@ from kcli.protocol.messages.alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
+    from kcli.broker.controller.parts import Parts
 
 
-def handle(broker: Broker, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
+def handle(parts: Parts, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     """Return a result per resource; a duplicate resource is refused."""
     rows = alter_resources(
-        broker.cluster,
+        parts.cluster,
         request.resources,
         _alter,
         AlterConfigsResourceResponse,
-        partial(broker.authorizer.allows, context, AclOperation.ALTER_CONFIGS),
+        partial(parts.authorizer.allows, context, AclOperation.ALTER_CONFIGS),
         validate_only=request.validate_only,
     )
     return AlterConfigsResponse(responses=rows)

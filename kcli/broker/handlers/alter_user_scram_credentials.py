@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.handlers.rights import cluster_denied
 from kcli.broker.request_context import RequestContext
-from kcli.broker.security.credentials import MECHANISMS, Change, Credentials
+from kcli.broker.security.credentials import MECHANISMS, Change
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation
@@ -23,22 +23,23 @@ from kcli.protocol.messages.alter_user_scram_credentials import (
 from kcli.security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS, salted_credential
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
+    from kcli.broker.controller.parts import Parts
+    from kcli.broker.controller.security_drafts import DraftCredentials
 
 
 def handle(
-    broker: Broker, request: AlterUserScramCredentialsRequest, context: RequestContext
+    parts: Parts, request: AlterUserScramCredentialsRequest, context: RequestContext
 ) -> AlterUserScramCredentialsResponse:
     """Return a result per user. As in Apache Kafka, a user may be in a request only once, for one mechanism."""
     requested: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
     errors: dict[str, BrokerError] = {}
     changes: dict[str, Change] = {}
     try:
-        if not broker.authorizer.allows_cluster(context, AclOperation.ALTER):
+        if not parts.authorizer.allows_cluster(context, AclOperation.ALTER):
             raise cluster_denied(AclOperation.ALTER)
         for one in requested:
             try:
-                change = _change(broker.credentials, one)
+                change = _change(parts.credentials, one)
                 if one.name in changes:
                     raise BrokerError(
                         ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
@@ -46,7 +47,7 @@ def handle(
                 changes[one.name] = change
             except BrokerError as error:
                 errors.setdefault(one.name, error)
-        broker.credentials.apply(change for user, change in changes.items() if user not in errors)
+        parts.credentials.apply(change for user, change in changes.items() if user not in errors)
     except BrokerError as error:
         errors = {one.name: error for one in requested}
     return AlterUserScramCredentialsResponse(
@@ -54,7 +55,7 @@ def handle(
     )
 
 
-def _change(credentials: Credentials, requested: ScramCredentialDeletion | ScramCredentialUpsertion) -> Change:
+def _change(credentials: DraftCredentials, requested: ScramCredentialDeletion | ScramCredentialUpsertion) -> Change:
     """Check a change in the order and words of Apache Kafka. BrokerError if it is not valid."""
     user, mechanism = requested.name, MECHANISMS.get(requested.mechanism)
     if not user:

@@ -18,7 +18,7 @@ from kcli.protocol.acls import CLUSTER_NAME, ResourceType
 from kcli.settings import format_value
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.controller.draft_cluster import DraftCluster
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 ALL = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
@@ -72,7 +72,7 @@ W = TypeVar("W", bound=Row)
 
 
 def alter_resources(
-    cluster: ClusterView,
+    cluster: DraftCluster,
     requested: Sequence[R],
     alter_for: Callable[[R], Alter],
     make_row: Callable[..., W],
@@ -101,7 +101,7 @@ def alter_resources(
     return rows
 
 
-def _alter(cluster: ClusterView, kind: int, name: str, alter: Alter, validate_only: bool) -> None:
+def _alter(cluster: DraftCluster, kind: int, name: str, alter: Alter, validate_only: bool) -> None:
     """Change the overrides, or only validate. BrokerError with the code that Apache Kafka returns."""
     if kind == TOPIC:
         _alter_topic(cluster, name, alter, validate_only)
@@ -117,7 +117,7 @@ def _alter(cluster: ClusterView, kind: int, name: str, alter: Alter, validate_on
         raise unknown_type(kind)
 
 
-def _alter_topic(cluster: ClusterView, name: str, alter: Alter, validate_only: bool) -> None:
+def _alter_topic(cluster: DraftCluster, name: str, alter: Alter, validate_only: bool) -> None:
     if not name:
         raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource name of a topic must not be empty")
     topic = cluster.topics.get(name)
@@ -130,13 +130,13 @@ def _alter_topic(cluster: ClusterView, name: str, alter: Alter, validate_only: b
     cluster.set_topic_configs(name, overrides, validate_only=validate_only)
 
 
-def _alter_broker(cluster: ClusterView, name: str, alter: Alter, validate_only: bool) -> None:
+def _alter_broker(cluster: DraftCluster, name: str, alter: Alter, validate_only: bool) -> None:
     current = cluster.broker_configs(name)
     overrides = alter(current, BROKER_OPTIONS, lambda key: format_value(cluster.settings.value(key)))
     cluster.set_broker_configs(name, overrides, validate_only=validate_only)
 
 
-def _alter_group(cluster: ClusterView, name: str, alter: Alter, validate_only: bool) -> None:
+def _alter_group(cluster: DraftCluster, name: str, alter: Alter, validate_only: bool) -> None:
     """Change the settings of a group, which need not exist."""
     if not name:
         raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource name of a group must not be empty")
@@ -149,7 +149,7 @@ def _alter_group(cluster: ClusterView, name: str, alter: Alter, validate_only: b
         cluster.set_resource_configs(GROUP, name, overrides)
 
 
-def _alter_client_metrics(cluster: ClusterView, name: str, alter: Alter, validate_only: bool) -> None:
+def _alter_client_metrics(cluster: DraftCluster, name: str, alter: Alter, validate_only: bool) -> None:
     """Change the settings of client metrics, which exist as long as they have any.
 
     Apache Kafka's controller does not know which of them are lists, so that none can be appended to.

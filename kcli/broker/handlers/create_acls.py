@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.handlers.acl_requests import acls_for, known, refuse_zero
+from kcli.broker.handlers.acl_requests import check_acls, known, refuse_zero
 from kcli.broker.request_context import RequestContext
 from kcli.broker.security.authorizer import AclBinding
 from kcli.error_codes import ErrorCode
@@ -16,21 +16,23 @@ from kcli.protocol.acls import CLUSTER_NAME, AclOperation, AclPermissionType, Pa
 from kcli.protocol.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
+    from kcli.broker.controller.parts import Parts
 
 
-def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+def handle(parts: Parts, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     """Return a result per ACL; all that are valid are added together."""
     for one in request.creations:
         refuse_zero(one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
     try:
-        acls = acls_for(broker, context, AclOperation.ALTER)
+        check_acls(parts.authorizer, context, AclOperation.ALTER)
         if any(_is_filter(one) for one in request.creations):
             # Apache Kafka fails on these with an unexpected error, and reports it for the whole request.
             failed = AclCreationResult(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=None)
             return CreateAclsResponse(results=[failed] * len(request.creations))
         results = [_check(one) for one in request.creations]
-        acls.add(_binding(one) for one, result in zip(request.creations, results, strict=True) if not result.error_code)
+        parts.acls.add(
+            _binding(one) for one, result in zip(request.creations, results, strict=True) if not result.error_code
+        )
     except BrokerError as error:
         results = [AclCreationResult(error_code=error.code, error_message=error.detail) for _ in request.creations]
     return CreateAclsResponse(results=results)

@@ -23,12 +23,12 @@ from kcli.protocol.messages.create_partitions import (
 )
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
+    from kcli.broker.controller.parts import Parts
 
 _FIRST_WITH_QUOTA = 3
 
 
-def handle(broker: Broker, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+def handle(parts: Parts, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     """Return a result per topic; a duplicate name is refused."""
     counts = Counter(topic.name for topic in request.topics)
     duplicate = BrokerError(ErrorCode.INVALID_REQUEST, "The topic is in the request more than once")
@@ -37,24 +37,24 @@ def handle(broker: Broker, request: CreatePartitionsRequest, context: RequestCon
     allowed = {
         topic.name
         for topic in single
-        if broker.authorizer.allows(context, AclOperation.ALTER, ResourceType.TOPIC, topic.name)
+        if parts.authorizer.allows(context, AclOperation.ALTER, ResourceType.TOPIC, topic.name)
     }
     denied = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     results += [_error_result(topic.name, denied) for topic in single if topic.name not in allowed]
-    mutations = Mutations(broker, context, refused_since=_FIRST_WITH_QUOTA)
-    results += [_grow(broker, topic, request.validate_only, mutations) for topic in single if topic.name in allowed]
+    mutations = Mutations(parts, context, refused_since=_FIRST_WITH_QUOTA)
+    results += [_grow(parts, topic, request.validate_only, mutations) for topic in single if topic.name in allowed]
     return CreatePartitionsResponse(throttle_time_ms=mutations.wait_ms, results=results)
 
 
 def _grow(
-    broker: Broker, topic: CreatePartitionsTopic, validate_only: bool, mutations: Mutations
+    parts: Parts, topic: CreatePartitionsTopic, validate_only: bool, mutations: Mutations
 ) -> CreatePartitionsTopicResult:
     assignments = None if topic.assignments is None else [one.broker_ids for one in topic.assignments]
-    grow = partial(broker.cluster.create_partitions, topic.name, topic.count, assignments=assignments)
+    grow = partial(parts.cluster.create_partitions, topic.name, topic.count, assignments=assignments)
     try:
         if mutations.are_counted and not validate_only:
             grow(validate_only=True)
-            mutations.charge(topic.count - broker.cluster.topics[topic.name].partitions)
+            mutations.charge(topic.count - parts.cluster.topics[topic.name].partitions)
         grow(validate_only=validate_only)
     except BrokerError as error:
         return _error_result(topic.name, error)

@@ -29,25 +29,23 @@ from kcli.protocol.messages.create_topics import (
 )
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
+    from kcli.broker.controller.parts import Parts
 
 _FIRST_WITH_QUOTA = 6
 
 
-def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+def handle(parts: Parts, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     """Return a result per topic; a duplicate name is refused."""
     counts = Counter(topic.name for topic in request.topics)
     single = [topic for topic in request.topics if counts[topic.name] == 1]
-    is_allowed = {topic.name: _is_allowed(broker, context, topic.name) for topic in single}
-    entries = _Entries(broker)
-    mutations = Mutations(broker, context, refused_since=_FIRST_WITH_QUOTA)
-    with broker.cluster.creating_together() as failures:
-        results = [
-            _create(broker, topic, request.validate_only, context, entries, mutations)
-            for topic in single
-            if is_allowed[topic.name]
-        ]
-    results = [_error_result(one.name, failures[one.name]) if one.name in failures else one for one in results]
+    is_allowed = {topic.name: _is_allowed(parts, context, topic.name) for topic in single}
+    entries = _Entries(parts)
+    mutations = Mutations(parts, context, refused_since=_FIRST_WITH_QUOTA)
+    results = [
+        _create(parts, topic, request.validate_only, context, entries, mutations)
+        for topic in single
+        if is_allowed[topic.name]
+    ]
     results += [
         _error_result(name, BrokerError(ErrorCode.INVALID_REQUEST, "The topic is in the request more than once"))
         for name, count in counts.items()
@@ -58,13 +56,13 @@ def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext
     return CreateTopicsResponse(throttle_time_ms=mutations.wait_ms, topics=results)
 
 
-def _is_allowed(broker: Broker, context: RequestContext, name: str) -> bool:
+def _is_allowed(parts: Parts, context: RequestContext, name: str) -> bool:
     """Return whether the client may create the topic. The metadata log has an error of its own."""
-    return name == METADATA_LOG or may_create_topic(broker.authorizer, context, name)
+    return name == METADATA_LOG or may_create_topic(parts.authorizer, context, name)
 
 
 def _create(
-    broker: Broker,
+    parts: Parts,
     requested: CreatableTopic,
     validate_only: bool,
     context: RequestContext,
@@ -72,9 +70,9 @@ def _create(
     mutations: Mutations,
 ) -> CreatableTopicResult:
     try:
-        check_new_name(requested.name, broker.cluster.topics)  # errors of the name come before all others
+        check_new_name(requested.name, parts.cluster.topics)  # errors of the name come before all others
         create = partial(
-            broker.cluster.create_topic,
+            parts.cluster.create_topic,
             requested.name,
             requested.num_partitions,
             requested.replication_factor,
@@ -86,7 +84,7 @@ def _create(
         topic = create(validate_only=validate_only)
     except BrokerError as error:
         return _error_result(requested.name, error)
-    if not broker.authorizer.allows(context, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+    if not parts.authorizer.allows(context, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
         return CreatableTopicResult(
             name=topic.name,
             topic_id=topic.topic_id,
@@ -106,8 +104,8 @@ def _create(
 class _Entries:
     """The settings of new topics, as the response has them. Most topics of a request have the same overrides."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._listed: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}
 
     def of(self, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
@@ -116,7 +114,7 @@ class _Entries:
         if key not in self._listed:
             self._listed[key] = [
                 CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=entry.source)
-                for entry in topic_entries(self._broker.cluster.dynamic, overrides)
+                for entry in topic_entries(self._parts.cluster.dynamic, overrides)
             ]
         return self._listed[key]
 

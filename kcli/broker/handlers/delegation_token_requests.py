@@ -10,6 +10,7 @@ from kcli.errors import BrokerError
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
+    from kcli.broker.controller.parts import Parts
 
 #: In the place of a time in the response to a client that is refused.
 NO_TIME = -1
@@ -17,9 +18,9 @@ NO_TIME = -1
 REQUESTER_SINCE_VERSION = 3
 
 
-def check_client(broker: Broker, context: RequestContext) -> None:
+def check_client(parts: Broker | Parts, context: RequestContext) -> None:
     """Refuse a client without an identity of its own: on PLAINTEXT, without a certificate, or with a token (KIP-48)."""
-    protocol = broker.config.protocol_of(context.listener)
+    protocol = parts.protocol_of(context)
     if context.is_token or protocol == "PLAINTEXT" or (protocol == "SSL" and context.principal == ANONYMOUS):
         raise BrokerError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 

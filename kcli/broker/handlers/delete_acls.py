@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.handlers.acl_requests import acl_filter, acls_for, refuse_zero_in
+from kcli.broker.handlers.acl_requests import acl_filter, check_acls, refuse_zero_in
 from kcli.broker.request_context import RequestContext
 from kcli.broker.security.authorizer import AclBinding, AclFilter
 from kcli.error_codes import ErrorCode
@@ -21,18 +21,18 @@ from kcli.protocol.messages.delete_acls import (
 )
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
+    from kcli.broker.controller.parts import Parts
 
 
-def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+def handle(parts: Parts, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
     """Return the removed ACLs of each filter."""
     refuse_zero_in(request.filters)
     filters = [acl_filter(one) for one in request.filters]
     faults = [_fault(one) for one in filters]
     try:
-        acls = acls_for(broker, context, AclOperation.ALTER)
+        check_acls(parts.authorizer, context, AclOperation.ALTER)
         valid = (one for one, fault in zip(filters, faults, strict=True) if fault is None)
-        removed = iter(acls.remove(valid))
+        removed = iter(parts.acls.remove(valid))
     except BrokerError as error:
         return DeleteAclsResponse(filter_results=[_error_result(error.code, error.detail) for _ in filters])
     return DeleteAclsResponse(

@@ -19,9 +19,9 @@ from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
-    from kcli.broker.cluster_view import ClusterView
-    from kcli.broker.topic_store import Topic
+    from kcli.broker.cluster_view import Topic
+    from kcli.broker.controller.draft_cluster import DraftCluster
+    from kcli.broker.controller.parts import Parts
 
 _NO_ID = UUID(int=0)
 _FIRST_BY_ID = 6
@@ -39,13 +39,13 @@ class _Target(NamedTuple):
         )
 
 
-def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
+def handle(parts: Parts, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
     """Return a result per topic; a duplicate is refused."""
     targets = _targets(request, context.api_version)
-    if not broker.cluster.settings.delete_topic_enable:
+    if not parts.cluster.settings.delete_topic_enable:
         return DeleteTopicsResponse(responses=[one.result(_disabled(context.api_version)) for one in targets])
-    mutations = Mutations(broker, context, refused_since=_FIRST_WITH_QUOTA)
-    results = list(_delete_all(broker, targets, context, mutations))
+    mutations = Mutations(parts, context, refused_since=_FIRST_WITH_QUOTA)
+    results = list(_delete_all(parts, targets, context, mutations))
     return DeleteTopicsResponse(throttle_time_ms=mutations.wait_ms, responses=results)
 
 
@@ -56,16 +56,16 @@ def _targets(request: DeleteTopicsRequest, version: int) -> list[_Target]:
 
 
 def _delete_all(
-    broker: Broker, targets: list[_Target], context: RequestContext, mutations: Mutations
+    parts: Parts, targets: list[_Target], context: RequestContext, mutations: Mutations
 ) -> Iterator[DeletableTopicResult]:
     counts = Counter(targets)
-    if not broker.authorizer.is_open:
+    if not parts.authorizer.is_open:
         for target in [target for target in counts if _fault(target, counts[target]) is None]:
-            denied = _denial(broker, target, context)
+            denied = _denial(parts, target, context)
             if denied is not None:
                 del counts[target]
                 yield denied
-    cluster = broker.cluster
+    cluster = parts.cluster
     by_name_and_id = [topic for topic in cluster.topics.values() if _is_by_name_and_id(topic, counts)]
     for topic in by_name_and_id:
         del counts[_Target(topic.name, _NO_ID)], counts[_Target(None, topic.topic_id)]
@@ -75,14 +75,14 @@ def _delete_all(
         if fault:
             yield target.result(_invalid(fault))
         else:
-            yield _delete(cluster, target, context.now_wall_ms, mutations)
+            yield _delete(cluster, target, mutations)
 
 
-def _denial(broker: Broker, target: _Target, context: RequestContext) -> DeletableTopicResult | None:
+def _denial(parts: Parts, target: _Target, context: RequestContext) -> DeletableTopicResult | None:
     """Return the result for a topic that the client must not delete; the name only if it may describe the topic."""
-    authorizer, name = broker.authorizer, target.name
+    authorizer, name = parts.authorizer, target.name
     if name is None:
-        topic = broker.cluster.topic_by_id(target.topic_id)
+        topic = parts.cluster.topic_by_id(target.topic_id)
         if topic is None:
             return None
         name = topic.name
@@ -90,7 +90,7 @@ def _denial(broker: Broker, target: _Target, context: RequestContext) -> Deletab
         return None
     is_visible = authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
     if is_visible and (
-        name not in broker.cluster.topics or authorizer.allows(context, AclOperation.DELETE, ResourceType.TOPIC, name)
+        name not in parts.cluster.topics or authorizer.allows(context, AclOperation.DELETE, ResourceType.TOPIC, name)
     ):
         return None
     shown = target._replace(name=name) if is_visible else target
@@ -112,12 +112,12 @@ def _fault(target: _Target, count: int) -> str | None:
     return None
 
 
-def _delete(cluster: ClusterView, target: _Target, now_wall_ms: int, mutations: Mutations) -> DeletableTopicResult:
+def _delete(cluster: DraftCluster, target: _Target, mutations: Mutations) -> DeletableTopicResult:
     try:
         found = cluster.topic_by_id(target.topic_id) if target.name is None else cluster.topics.get(target.name)
         if found is not None:
             mutations.charge(found.partitions)
-        topic = cluster.delete_topic(target.topic_id if target.name is None else target.name, now_wall_ms=now_wall_ms)
+        topic = cluster.delete_topic(target.topic_id if target.name is None else target.name)
     except BrokerError as error:
         return target.result(error)
     return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)

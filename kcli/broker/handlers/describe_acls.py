@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.handlers.acl_requests import acl_filter, acls_for, refuse_zero_in
+from kcli.broker.handlers.acl_requests import acl_filter, check_acls, refuse_zero_in
 from kcli.broker.request_context import RequestContext
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation
@@ -20,18 +20,19 @@ from kcli.protocol.messages.describe_acls import (
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
+    from kcli.broker.controller.parts import Parts
 
 
-def handle(broker: Broker, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+def handle(broker: Broker | Parts, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     """Return the ACLs by resource pattern."""
     refuse_zero_in([request])
     try:
-        acls = acls_for(broker, context, AclOperation.DESCRIBE)
+        check_acls(broker.authorizer, context, AclOperation.DESCRIBE)
     except BrokerError as error:
         return DescribeAclsResponse(error_code=error.code, error_message=error.detail)
     condition = acl_filter(request)
     resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
-    for binding in filter(condition.matches, acls.bindings):
+    for binding in filter(condition.matches, broker.authorizer.bindings):
         kind, name, pattern = binding.resource_type, binding.resource_name, binding.pattern_type
         resource = resources.setdefault(
             (kind, name, pattern),

@@ -34,9 +34,11 @@ from kcli.protocol.messages.describe_configs import (
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.controller.draft_cluster import DraftCluster
+    from kcli.broker.controller.parts import Parts
 
 
-def handle(broker: Broker, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+def handle(broker: Broker | Parts, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     """Return a result per resource; an empty list of keys means all keys, like null."""
     return DescribeConfigsResponse(
         results=[_describe(broker, context, one, request.include_synonyms) for one in request.resources]
@@ -44,7 +46,7 @@ def handle(broker: Broker, request: DescribeConfigsRequest, context: RequestCont
 
 
 def _describe(
-    broker: Broker, context: RequestContext, resource: DescribeConfigsResource, with_synonyms: bool
+    broker: Broker | Parts, context: RequestContext, resource: DescribeConfigsResource, with_synonyms: bool
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
@@ -61,7 +63,7 @@ def _describe(
     return result
 
 
-def _entries(cluster: ClusterView, kind: int, name: str) -> list[ConfigEntry]:
+def _entries(cluster: ClusterView | DraftCluster, kind: int, name: str) -> list[ConfigEntry]:
     if kind == resources.TOPIC:
         check_name(name)
         if name not in cluster.topics:

@@ -13,20 +13,20 @@ from kcli.errors import BrokerError
 from kcli.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
+    from kcli.broker.controller.parts import Parts
 
 
 def handle(
-    broker: Broker, request: ExpireDelegationTokenRequest, context: RequestContext
+    parts: Parts, request: ExpireDelegationTokenRequest, context: RequestContext
 ) -> ExpireDelegationTokenResponse:
     """Return the new expiry; a negative period removes the token at once."""
     try:
-        check_client(broker, context)
+        check_client(parts, context)
     except BrokerError as error:
         return ExpireDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=NO_TIME)
     try:
         hmac, period_ms = bytes(request.hmac), request.expiry_time_period_ms
-        expires_ms = broker.tokens.expire(hmac, context.principal, period_ms, context.now_wall_ms)
+        expires_ms = parts.tokens.expire(hmac, context.principal, period_ms, context.now_wall_ms)
     except BrokerError as error:
         return ExpireDelegationTokenResponse(error_code=error.code)
     return ExpireDelegationTokenResponse(expiry_timestamp_ms=expires_ms)

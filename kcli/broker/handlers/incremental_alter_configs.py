@@ -22,19 +22,19 @@ from kcli.protocol.messages.incremental_alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
+    from kcli.broker.controller.parts import Parts
 
 
 def handle(
-    broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
+    parts: Parts, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     """Return a result per resource: all its changes or none; a duplicate resource is refused."""
     rows = alter_resources(
-        broker.cluster,
+        parts.cluster,
         request.resources,
         _alter,
         AlterConfigsResourceResponse,
-        partial(broker.authorizer.allows, context, AclOperation.ALTER_CONFIGS),
+        partial(parts.authorizer.allows, context, AclOperation.ALTER_CONFIGS),
         validate_only=request.validate_only,
     )
     return IncrementalAlterConfigsResponse(responses=rows)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kcli.broker.pending import Pending
 from kcli.broker.request_context import RequestContext
 from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -31,8 +32,11 @@ def handle(
     if request.transactional_id is not None:
         return _of_transactional_id(broker, request.transactional_id, request, context)
     try:
-        return InitProducerIdResponse(producer_id=broker.producer_ids.next(), producer_epoch=0)
-    except OSError:  # the next block of ids could not be reserved on the disk
+        return InitProducerIdResponse(producer_id=broker.membership.next_producer_id(), producer_epoch=0)
+    except BrokerError as error:
+        if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+            raise
+        # The next block of ids could not be reserved on the disk.
         return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_epoch=-1)
 
 

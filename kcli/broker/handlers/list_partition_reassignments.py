@@ -21,33 +21,33 @@ from kcli.protocol.messages.list_partition_reassignments import (
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
+    from kcli.broker.controller.parts import Parts
 
 
 def handle(
-    broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
+    parts: Parts, request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
     """Return the partitions with replicas that are being added or removed; null requests all topics."""
-    if not broker.authorizer.allows_cluster(context, AclOperation.DESCRIBE):
+    if not parts.authorizer.allows_cluster(context, AclOperation.DESCRIBE):
         denied = cluster_denied(AclOperation.DESCRIBE)
         return ListPartitionReassignmentsResponse(error_code=denied.code, error_message=denied.detail)
-    topics = broker.cluster.topics
+    topics = parts.cluster.topics
     requested = (
         {name: range(topic.partitions) for name, topic in topics.items()}
         if request.topics is None
         else {topic.name: topic.partition_indexes for topic in request.topics}
     )
     rows = [
-        OngoingTopicReassignment(name=name, partitions=_ongoing(broker, name, numbers))
+        OngoingTopicReassignment(name=name, partitions=_ongoing(parts, name, numbers))
         for name, numbers in requested.items()
     ]
     return ListPartitionReassignmentsResponse(error_message=None, topics=[row for row in rows if row.partitions])
 
 
-def _ongoing(broker: Broker, topic: str, numbers: Iterable[int]) -> list[OngoingPartitionReassignment]:
+def _ongoing(parts: Parts, topic: str, numbers: Iterable[int]) -> list[OngoingPartitionReassignment]:
     rows = []
     for number in numbers:
-        state = broker.cluster.partition_state(TopicPartition(topic, number))
+        state = parts.cluster.partition_state(TopicPartition(topic, number))
         if state is not None and state.is_reassigning:
             rows.append(
                 OngoingPartitionReassignment(

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from kcli.broker.cluster_view import Topic
 from kcli.broker.handlers.rights import cluster_operations, may_create_topic
 from kcli.broker.request_context import RequestContext
 from kcli.broker.topic_rules import name_fault
-from kcli.broker.topic_store import Topic
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, ResourceType

@@ -12,16 +12,16 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
+    from kcli.broker.controller.parts import Parts
     from kcli.broker.request_context import RequestContext
 
 
 class Mutations:
     """The changes of one request. `wait_ms`: how long its client must wait after it."""
 
-    def __init__(self, broker: Broker, context: RequestContext, *, refused_since: int) -> None:
+    def __init__(self, parts: Parts, context: RequestContext, *, refused_since: int) -> None:
         """`refused_since`: the first version in which topics are refused."""
-        self._quotas = broker.client_quotas
+        self._quotas = parts.client_quotas
         self._context = context
         self._refuses = context.api_version >= refused_since
         self.wait_ms = 0

@@ -27,9 +27,8 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster_view import ClusterView, Topic
     from kcli.broker.security.allow_all import AnyAuthorizer
-    from kcli.broker.topic_store import Topic
 
 _IDS_SINCE_VERSION = 10
 

@@ -13,20 +13,18 @@ from kcli.errors import BrokerError
 from kcli.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
+    from kcli.broker.controller.parts import Parts
 
 
-def handle(
-    broker: Broker, request: RenewDelegationTokenRequest, context: RequestContext
-) -> RenewDelegationTokenResponse:
+def handle(parts: Parts, request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse:
     """Return the new expiry, at most the end of the token's lifetime."""
     try:
-        check_client(broker, context)
+        check_client(parts, context)
     except BrokerError as error:
         return RenewDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=NO_TIME)
     try:
         hmac, period_ms = bytes(request.hmac), request.renew_period_ms
-        expires_ms = broker.tokens.renew(hmac, context.principal, period_ms, context.now_wall_ms)
+        expires_ms = parts.tokens.renew(hmac, context.principal, period_ms, context.now_wall_ms)
     except BrokerError as error:
         return RenewDelegationTokenResponse(error_code=error.code)
     return RenewDelegationTokenResponse(expiry_timestamp_ms=expires_ms)

@@ -122,7 +122,7 @@ def _store(
     """Store offsets in a verified transaction, if the group accepts the member."""
     group_id = request.group_id
     error = ErrorCode.NONE
-    if broker.node is not None:  # the group may have moved meanwhile
+    if not broker.membership.leads_all:  # the group may have moved meanwhile
         error = broker.group_partitions.error_of(group_id)
     error = error or broker.groups.check_commit(
         group_id,

@@ -2,11 +2,12 @@
 
 - `node.Node`: all of it, wired into the broker's loop.
 - `lifecycle`: registration, fencing and controlled shutdown, as pure decisions; `heartbeats` sends them.
-- `observer`: reads the metadata log into the image. `node_cluster` and `node_security` are what handlers read of it.
+- `observer`: reads the metadata log into the image.
 - `forwarding`: requests of clients that only the controller can serve; `controller_ids`: producer ids from it.
 - `peers`: connections to the controller and to other brokers.
 
-Handlers do not know whether the broker is a node: they read `Broker.cluster`.
+Handlers do not know whether the broker is a node: they read `Broker.cluster`. `alone.Alone` is in the place of `Node`
+without a controller.
 
 **Threads and ownership**: everything belongs to the broker's loop thread, and the connections to peers are in its
 selector. Only the heartbeats have a thread and a blocking connection of their own, because a loop that is busy for

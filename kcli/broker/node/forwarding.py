@@ -23,14 +23,7 @@ from kcli.protocol.wire import Message, Request
 
 #: The APIs that a node forwards, as Apache Kafka 4.3.1 does.
 FORWARDED = frozenset(
-    {
-        *(ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS),
-        *(ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS),
-        *(ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ApiKey.ALTER_CLIENT_QUOTAS),
-        *(ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN),
-        *(ApiKey.ELECT_LEADERS, ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.LIST_PARTITION_REASSIGNMENTS),
-        *(ApiKey.UPDATE_FEATURES, ApiKey.UNREGISTER_BROKER, ApiKey.DESCRIBE_QUORUM),
-    }
+    {*(key for key, api in HANDLERS.items() if not api.module), ApiKey.UNREGISTER_BROKER, ApiKey.DESCRIBE_QUORUM}
 )
 
 #: The APIs that a node serves or forwards. A single broker does not serve UnregisterBroker.

@@ -8,13 +8,13 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID, uuid4
 
+from kcli.broker.cluster_view import ClusterView
 from kcli.broker.data_dir import parse_uuid
 from kcli.broker.metadata.image import Changes, MetadataImage
 from kcli.broker.node.controller_ids import ControllerIds
 from kcli.broker.node.forwarding import FORWARDED, Answer, Forwarder
 from kcli.broker.node.heartbeats import HeartbeatThread
 from kcli.broker.node.lifecycle import Lifecycle, State
-from kcli.broker.node.node_cluster import NodeCluster
 from kcli.broker.node.observer import Observer
 from kcli.broker.node.peers import Address, NetworkPeers, PeerError
 from kcli.broker.replication.fetchers import ReplicaFetchers
@@ -24,11 +24,12 @@ from kcli.protocol.messages.broker_registration import Listener
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
+    from kcli.broker.counters import MBean
     from kcli.broker.log_manager import LogManager
-    from kcli.broker.node.node_security import NodeSecurity
     from kcli.broker.replica_manager import ReplicaManager
     from kcli.broker.request_context import RequestContext
     from kcli.broker.security.allow_all import AnyAuthorizer
+    from kcli.broker.security.image_security import ImageSecurity
     from kcli.broker.security.listeners import Endpoint
     from kcli.broker.timer import Timer
     from kcli.clock import Clock
@@ -139,7 +140,7 @@ class Node:
         #: For tests: heartbeats wait for this event, as the whole process would when it is stopped by a signal.
         self.resumed: Event | None = None
         self._forwarder = Forwarder(self.peers, broker.timer, broker.clock, config.request_timeout_ms)
-        self.cluster = NodeCluster(self.image, config, broker.log_manager.cluster_id, broker.clock, self._create_topics)
+        self.cluster = ClusterView(self.image, config, broker.log_manager.cluster_id, broker.clock, self._create_topics)
         # Changes since the start, until the node may act upon them.
         self._withheld: Changes | None = Changes()
 
@@ -152,11 +153,11 @@ class Node:
         return self.observer.image
 
     @cached_property
-    def security(self) -> NodeSecurity:
+    def security(self) -> ImageSecurity:
         """ACLs, SCRAM users and delegation tokens, which follow the metadata from the first use on."""
-        from kcli.broker.node.node_security import NodeSecurity
+        from kcli.broker.security.image_security import ImageSecurity
 
-        return NodeSecurity(self.image, self._broker.config, self._broker.authorizer)
+        return ImageSecurity(self.image, self._broker.config, self._broker.authorizer)
 
     @property
     def epoch(self) -> int:
@@ -212,7 +213,25 @@ class Node:
                 return
             self._broker.poll(_LEAVE_POLL_MS)
 
-    def stop(self) -> None:
+    leads_all = False  # partitions have leaderships, and coordinators move with them
+
+    @property
+    def bytes_fetched(self) -> int:
+        """The bytes that the followers here have fetched."""
+        return self.fetchers.bytes_in
+
+    def controller_mbeans(self) -> list[MBean]:
+        """Nothing: the controller has them."""
+        return []
+
+    def open_partitions(self) -> None:
+        """Nothing: partitions are opened as the metadata assigns them."""
+
+    def next_producer_id(self) -> int:
+        """Return a new producer id. BrokerError COORDINATOR_LOAD_IN_PROGRESS while there is none."""
+        return self.producer_ids.next()
+
+    def close(self, *, clean: bool = True) -> None:
         """End the thread of the heartbeats, and fetch nothing more."""
         self.observer.close()
         self.fetchers.shutdown()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -14,7 +14,6 @@ from kcli.broker.quotas import NO_LIMIT, ReplicationQuota, Windows
 from kcli.broker.replication.isr import preferred_replica
 from kcli.broker.replication.isr_changes import IsrChanges
 from kcli.errors import BrokerError
-from kcli.protocol.metadata_records import ClientQuotaRecord
 from kcli.settings import LONG_MAX
 from kcli.structs import TopicPartition
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from kcli.broker.log.log_config import LogConfig
     from kcli.broker.log_manager import LogManager
     from kcli.broker.node.peers import Peers
-    from kcli.broker.quotas import Entity
     from kcli.broker.timer import Timer
     from kcli.clock import Clock
 
@@ -72,8 +70,10 @@ class Manager(Protocol):
     def advance_high_watermark(self, tp: TopicPartition) -> None:
         """Advance the high watermark as far as the replicas allow, and complete the requests that wait for it."""
 
-    def set_client_quotas(self, limits: Mapping[Entity, Mapping[str, float]]) -> None:
-        """Set the client quotas by entity."""
+    def follow_settings(
+        self, image: MetadataImage, changes: Changes | None, log_config: Callable[[str], LogConfig]
+    ) -> None:
+        """Give the logs their new configurations, and clients their new quotas."""
 
     def offline(self, tp: TopicPartition, error: OSError) -> BrokerError:
         """Take the data directory offline."""
@@ -152,7 +152,7 @@ class LocalReplicas:
                     self._remove(TopicPartition(topic.name, number), topic.topic_id)
             assigned = list(changed.partitions)
         self._assign(assigned)
-        self._apply_configs(changed)
+        self._manager.follow_settings(image, changed, self._log_config)
         self._apply_quotas(changed)
         if changed is None or changed.brokers:
             for tp in self._led():  # whether a follower counts depends on its registration
@@ -256,23 +256,8 @@ class LocalReplicas:
         except OSError as error:
             self._manager.offline(tp, error)
 
-    def _apply_configs(self, changed: Changes | None) -> None:
-        names: set[str] | None = None  # all topics
-        if changed is not None and not any(kind == BROKER_CONFIG for kind, _ in changed.configs):
-            names = {name for kind, name in changed.configs if kind == TOPIC_CONFIG}
-            if not names:
-                return
-        configs: dict[str, LogConfig] = {}
-        for tp, partition in self._manager.partitions.items():
-            if names is None or tp.topic in names:
-                if tp.topic not in configs:
-                    configs[tp.topic] = self._log_config(tp.topic)
-                partition.log.config = configs[tp.topic]
-
     def _apply_quotas(self, changed: Changes | None) -> None:
-        image, manager = self.image, self._manager
-        if changed is None or ClientQuotaRecord in changed.kinds:
-            manager.set_client_quotas(image.quotas)
+        image = self.image
         keys = image.configs.keys() if changed is None else changed.configs
         if any(kind == BROKER_CONFIG for kind, _ in keys):
             config = self._config

@@ -3,10 +3,10 @@
 - `listeners`: the listeners of `listeners` and `advertised.listeners`, with the properties of each one.
 - `secured_connections.ListenerSecurity`: TLS and SASL of one listener; made at the start, unless it is PLAINTEXT.
 - `authenticator.Authenticator`: the SASL state machine of one connection. Pure: frames in, decisions out.
-- `credentials.Credentials`: SCRAM users. `delegation_tokens.DelegationTokens`: tokens (KIP-48). Both are in the data
-  directory, in one file each.
-- `authorizer.Authorizer`: ACLs and the decisions by them. Pure. `acl_store.AclStore`: their file in the data directory.
-  Handlers ask `Broker.authorizer`; without ACLs that is `allow_all.AllowAll`.
+- `credentials.Credentials`: SCRAM users. `delegation_tokens.DelegationTokens`: tokens (KIP-48).
+- `authorizer.Authorizer`: ACLs and the decisions by them. Pure. Handlers ask `Broker.authorizer`; without ACLs that is
+  `allow_all.AllowAll`.
+- `image_security.ImageSecurity`: users, tokens and ACLs as the image of the metadata log has them.
 - `principals`: principals from certificate names (`ssl.principal.mapping.rules`).
 
 **Non-obvious**

@@ -1,24 +1,24 @@
-"""SCRAM users (KIP-554): salt, iterations, StoredKey and ServerKey of each user and mechanism, in the data directory.
+"""SCRAM users (KIP-554): salt, iterations, StoredKey and ServerKey of each user and mechanism, in the metadata log.
 
-No password can be read from them.
+No password can be read from them. Users in the JAAS text of a listener are added to those of the log by a broker alone;
+on a node they are known on that node only, and the log has precedence over them.
 """
 
 from __future__ import annotations
 
-from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.broker.security.stored_document import StoredDocument
 from kcli.secret import Secret
-from kcli.security.sasl.scram import MIN_ITERATIONS, ScramCredential, scram_credential
+from kcli.security.sasl.scram import ScramCredential, scram_credential
 
 if TYPE_CHECKING:
-    from kcli.broker.files import Files
+    from kcli.broker.metadata.image import MetadataImage
+    from kcli.protocol.metadata_records import UserScramCredentialRecord
 
-FILE_NAME = "kcli-credentials.json"
-#: The numbers of the mechanisms in requests.
+#: The numbers of the mechanisms in requests and records.
 MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+MECHANISM_NUMBERS = {name: number for number, name in MECHANISMS.items()}
 
 
 class Change(NamedTuple):
@@ -29,17 +29,29 @@ class Change(NamedTuple):
     credential: ScramCredential | None
 
 
-class Credentials:
-    """The SCRAM credentials of all users: mechanism -> user -> credential. ConfigError if the file is damaged."""
+def scram_credential_of(record: UserScramCredentialRecord) -> ScramCredential:
+    return ScramCredential(record.salt, record.iterations, record.stored_key, record.server_key)
 
-    def __init__(self, files: Files, data_dir: str, fail: Callable[[str], None]) -> None:
-        """`fail` takes the data directory offline, with the reason."""
-        self._document = StoredDocument(files, f"{data_dir}/{FILE_NAME}", "SCRAM users", fail)
-        nothing: dict[str, dict[str, ScramCredential]] = {name: {} for name in MECHANISMS.values()}
-        self._by_mechanism = self._document.load(_read, nothing)
+
+class Credentials:
+    """The SCRAM credentials of all users: mechanism -> user -> credential."""
+
+    def __init__(self, image: MetadataImage, store: Callable[[list[Change]], None] | None = None) -> None:
+        """`store` writes credentials to the log; without it this broker cannot."""
+        self._store = store
+        self._own: dict[str, dict[str, ScramCredential]] = {name: {} for name in MECHANISM_NUMBERS}
+        self.follow(image)
 
     def __repr__(self) -> str:
         return f"<Credentials of {len(self.users())} users>"
+
+    def follow(self, image: MetadataImage) -> None:
+        """Read the users of the image."""
+        changed = {name: dict(users) for name, users in self._own.items()}
+        for (user, number), record in image.scram.items():
+            if number in MECHANISMS:
+                changed[MECHANISMS[number]][user] = scram_credential_of(record)
+        self._by_mechanism = changed
 
     def users(self) -> list[str]:
         """Return all names, sorted."""
@@ -48,59 +60,18 @@ class Credentials:
     def credential(self, mechanism: str, user: str) -> ScramCredential | None:
         return self._by_mechanism[mechanism].get(user)
 
-    def apply(self, changes: Iterable[Change]) -> None:
-        """Set and remove credentials, all or none. BrokerError if they cannot be saved."""
-        changed = {mechanism: dict(users) for mechanism, users in self._by_mechanism.items()}
-        for user, mechanism, credential in changes:
-            if credential is None:
-                changed[mechanism].pop(user, None)
-            else:
-                changed[mechanism][user] = credential
-        if changed != self._by_mechanism:
-            self._document.save({"scram": {name: _rows(users) for name, users in changed.items()}})
-            self._by_mechanism = changed
-
     def ensure(self, mechanism: str, passwords: Mapping[str, Secret]) -> None:
-        """Set the passwords of these users, unless they have them already. BrokerError if that cannot be saved."""
-        self.apply(
-            Change(user, mechanism, scram_credential(mechanism, password.reveal()))
-            for user, password in passwords.items()
-            if not self._has_password(mechanism, user, password)
-        )
+        """Set the passwords of a listener's users. BrokerError if they cannot be stored."""
+        if self._store is None:
+            own = {user: scram_credential(mechanism, password.reveal()) for user, password in passwords.items()}
+            self._own[mechanism].update(own)
+            self._by_mechanism[mechanism] = {**own, **self._by_mechanism[mechanism]}
+            return
+        missing = [pair for pair in passwords.items() if not self._has_password(mechanism, *pair)]
+        self._store([Change(user, mechanism, scram_credential(mechanism, word.reveal())) for user, word in missing])
 
     def _has_password(self, mechanism: str, user: str, password: Secret) -> bool:
         known = self.credential(mechanism, user)
         return known is not None and known == scram_credential(
             mechanism, password.reveal(), known.iterations, known.salt
         )
-
-
-def _rows(users: Mapping[str, ScramCredential]) -> dict[str, Any]:
-    return {
-        user: {
-            "salt": _base64(one.salt),
-            "iterations": one.iterations,
-            "stored_key": _base64(one.stored_key),
-            "server_key": _base64(one.server_key),
-        }
-        for user, one in users.items()
-    }
-
-
-def _read(document: Any) -> dict[str, dict[str, ScramCredential]]:
-    return {
-        mechanism: {
-            user: ScramCredential(
-                a2b_base64(row["salt"]),
-                max(int(row["iterations"]), MIN_ITERATIONS),
-                a2b_base64(row["stored_key"]),
-                a2b_base64(row["server_key"]),
-            )
-            for user, row in document["scram"].get(mechanism, {}).items()
-        }
-        for mechanism in MECHANISMS.values()
-    }
-
-
-def _base64(data: bytes) -> str:
-    return b2a_base64(data, newline=False).decode()

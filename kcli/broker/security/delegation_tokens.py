@@ -7,20 +7,16 @@ SCRAM that it knows the HMAC, and acts as the owner of the token.
 from __future__ import annotations
 
 from binascii import b2a_base64
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kcli.broker.data_dir import random_uuid, uuid_text
-from kcli.broker.security.stored_document import StoredDocument
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.security.sasl.scram import ScramCredential, scram_credential
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
-    from kcli.broker.files import Files
-
-FILE_NAME = "kcli-delegation-tokens.json"
 
 
 class DelegationToken(NamedTuple):
@@ -40,30 +36,13 @@ class DelegationToken(NamedTuple):
 
 
 class TokenStore(Protocol):
-    """The place where tokens are kept: a file, or the metadata log of a cluster."""
+    """The place where tokens are kept: an image of the metadata log, or a draft of records for it."""
 
     def load(self) -> dict[str, DelegationToken]:
         """Return the tokens by id."""
 
     def save(self, tokens: dict[str, DelegationToken]) -> None:
         """Keep these tokens and no others."""
-
-
-class TokenFile:
-    """The tokens of a single broker, in its data directory."""
-
-    def __init__(self, files: Files, data_dir: str, fail: Callable[[str], None]) -> None:
-        """`fail` takes the data directory offline, with the reason."""
-        self._document = StoredDocument(files, f"{data_dir}/{FILE_NAME}", "delegation tokens", fail)
-
-    def load(self) -> dict[str, DelegationToken]:
-        """Return the tokens by id. ConfigError if the file is damaged."""
-        nothing: dict[str, DelegationToken] = {}
-        return self._document.load(_read, nothing)
-
-    def save(self, tokens: dict[str, DelegationToken]) -> None:
-        """Replace the file. BrokerError if that fails."""
-        self._document.save({"tokens": [token._asdict() for token in tokens.values()]})
 
 
 class DelegationTokens:
@@ -174,8 +153,3 @@ def _check_current(token: DelegationToken, now_ms: int) -> None:
 def _check_concerned(token: DelegationToken, principal: str) -> None:
     if not token.concerns(principal):
         raise BrokerError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
-
-
-def _read(document: Any) -> dict[str, DelegationToken]:
-    rows = [{**row, "renewers": tuple(row["renewers"])} for row in document["tokens"]]
-    return {row["id"]: DelegationToken(**row) for row in rows}

@@ -13,6 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from kcli.broker.cluster_view import ClusterView
 from kcli.broker.config import BrokerConfig
 from kcli.broker.delayed import ProduceOutcome
 from kcli.broker.handlers.api_table import HANDLERS
@@ -20,7 +21,6 @@ from kcli.broker.log.log import Log
 from kcli.broker.log_manager import LogManager
 from kcli.broker.memory_files import MemoryFiles
 from kcli.broker.metadata.image import Changes, MetadataImage
-from kcli.broker.node.node_cluster import NodeCluster
 from kcli.broker.node.peers import PeerError
 from kcli.broker.pending import Pending
 from kcli.broker.replica_manager import ReplicaManager
@@ -92,8 +92,8 @@ class Member:
             broker_epoch=lambda: self.epoch,
         )
 
-    def cluster_view(self) -> NodeCluster:
-        return NodeCluster(self.image, self.config, CLUSTER_ID, self.clock, lambda request, done: None)
+    def cluster_view(self) -> ClusterView:
+        return ClusterView(self.image, self.config, CLUSTER_ID, self.clock, lambda request, done: None)
 
     def lose_power(self) -> None:
         """Die, and lose what was not flushed to the disk."""

@@ -153,12 +153,23 @@ def test_a_part_of_very_many_records_that_cannot_be_written_is_a_failure(disk: D
     assert failure.value.errno == errno.EIO
 
 
-def test_records_whose_new_file_may_get_lost_are_a_failure(disk: Disk) -> None:
-    """They are in the log, so it must not go on as if they had been refused."""
+def test_a_new_file_whose_name_cannot_be_stored_takes_no_records(disk: Disk) -> None:
+    """Otherwise they were in the log, and it must not go on as if they had been refused."""
     disk.log.append([level(0)], 1, NOW)
     disk.log.write_snapshot(QUORUM, [level(0)], NOW)
     disk.files.faults.append(Fault("sync_dir", LOG[:-1], errno.EMFILE, times=2))
-    with pytest.raises(OSError, match="Too many open files") as failure:
+    with pytest.raises(OSError, match="Too many open files"):
+        disk.log.append([level(1)], 1, NOW)
+
+    assert disk.log.end_offset == 1
+    assert disk.log.append([level(2)], 1, NOW) == 1
+
+
+def test_records_that_cannot_be_flushed_are_a_failure(disk: Disk) -> None:
+    """They are in the log, so it must not go on as if they had been refused."""
+    disk.log.append([level(0)], 1, NOW)
+    disk.files.faults.append(Fault("sync", ".log", errno.ENOSPC))
+    with pytest.raises(OSError, match="No space") as failure:
         disk.log.append([level(1)], 1, NOW)
 
     assert failure.value.errno == errno.EIO

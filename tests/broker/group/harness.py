@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from kcli.broker.cluster_view import LiveBroker
+from kcli.broker.cluster_view import LiveBroker, Topic
 from kcli.broker.config import BrokerConfig
 from kcli.broker.coordinator_log import key_hash
 from kcli.broker.group.group_coordinator import GroupCoordinator
@@ -24,7 +24,6 @@ from kcli.broker.pending import Pending
 from kcli.broker.request_context import read_request, response_parts
 from kcli.broker.security.allow_all import AllowAll
 from kcli.broker.timer import Timer
-from kcli.broker.topic_store import Topic
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
 from kcli.protocol.headers import decode_response, encode_request

@@ -72,7 +72,7 @@ class MemoryReplicas:
 
 
 class Topics:
-    """The part of ClusterState that the store and its handlers use."""
+    """The part of ClusterView that the store and its handlers use."""
 
     def __init__(self, replicas: MemoryReplicas, offsets_partitions: int = 50) -> None:
         self.topics: dict[str, Any] = {}

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kcli.broker.memory_files import Fault
-from kcli.broker.security.acl_store import AclStore
 from kcli.broker.security.authorizer import AclBinding, Authorizer
 from kcli.protocol.acls import AclOperation, AclPermissionType, ResourceType
 from kcli.protocol.messages.create_acls import AclCreation, CreateAclsRequest
@@ -16,7 +15,7 @@ from kcli.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsReque
 from kcli.protocol.messages.describe_acls import DescribeAclsRequest
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.broker.rig import Rig
-from tests.broker.single_broker import DATA, Node
+from tests.broker.single_broker import Node
 
 READ, ALLOW, TOPIC = AclOperation.READ, AclPermissionType.ALLOW, ResourceType.TOPIC
 SECURITY_DISABLED, KAFKA_STORAGE_ERROR = 54, 56
@@ -38,7 +37,7 @@ def node_with_acls() -> Node:
     """Return a broker whose clients are super users."""
     node = Node()
     node.authorizer = Authorizer(super_users=["User:ANONYMOUS"])
-    node.acls = AclStore(node.files, DATA, node.authorizer, node.log_manager.fail)
+    _ = node.alone.security  # the authorizer follows the ACLs
     return node
 
 
@@ -70,7 +69,7 @@ def test_every_version_creates_describes_and_deletes(version: int) -> None:
 
 def test_acls_of_a_full_disk_are_refused_and_do_not_apply() -> None:
     node = node_with_acls()
-    node.files.faults.append(Fault("write_atomically", code=errno.ENOSPC))
+    node.files.faults.append(Fault("append", code=errno.ENOSPC))
     created = node.ask(CreateAclsRequest(creations=[ALICE_READS] * 2), 3)
     assert [one.error_code for one in created.results] == [KAFKA_STORAGE_ERROR] * 2
     assert described(node) == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.node.node_cluster import NodeCluster
+from kcli.broker.cluster_view import ClusterView
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.node.images import broker_record, image_of, partition_record, topic_records
@@ -33,7 +33,7 @@ def rig() -> Rig:
         broker_record(2, rack="b"),
         broker_record(3, fenced=True),
     ]
-    rig.cluster = NodeCluster(image_of(*records), rig.config, "c1", rig.clock, lambda request, done: None)
+    rig.cluster = ClusterView(image_of(*records), rig.config, "c1", rig.clock, lambda request, done: None)
     return rig
 
 
@@ -80,7 +80,7 @@ def test_fetch_has_the_leaders_and_the_addresses_of_live_ones_from_v16(rig: Rig)
 
 
 def test_a_partition_that_the_cluster_has_no_longer_has_no_leader(rig: Rig) -> None:
-    rig.cluster = NodeCluster(image_of(broker_record(2)), rig.config, "c1", rig.clock, lambda request, done: None)
+    rig.cluster = ClusterView(image_of(broker_record(2)), rig.config, "c1", rig.clock, lambda request, done: None)
     response = fetched(rig, 16)
     assert leaders(response.responses[0].partitions) == [(NOT_LEADER, -1, -1)] * 2
     assert response.node_endpoints == []

@@ -8,10 +8,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from kcli.broker.cluster_view import ClusterView
 from kcli.broker.config import BrokerConfig
 from kcli.broker.coordinator_log import key_hash
 from kcli.broker.handlers.api_table import HANDLERS
-from kcli.broker.node.node_cluster import NodeCluster
 from kcli.broker.request_context import RequestContext
 from kcli.broker.security.allow_all import AllowAll
 from kcli.clock import ManualClock
@@ -42,7 +42,7 @@ class NodeParts:
         self.config = BrokerConfig.from_properties({"node.id": "1", **texts})
         self.authorizer = AllowAll()
         self.created: list[str] = []
-        self.cluster = NodeCluster(self.image, self.config, "c1", ManualClock(), self._create)
+        self.cluster = ClusterView(self.image, self.config, "c1", ManualClock(), self._create)
 
     def _create(self, request: Any, done: Any) -> None:
         self.created += [topic.name for topic in request.topics]
@@ -54,7 +54,7 @@ class NodeParts:
         """Return the response; request and response are encoded and decoded."""
         key = request.API_KEY
         context = RequestContext(key, version, 1, "test", "c1", "127.0.0.1", 0, 0, listener=listener)
-        handler = import_module(f"kcli.broker.handlers.{HANDLERS[key].module}")
+        handler = import_module(f"kcli.broker.handlers.{HANDLERS[key].module or 'list_partition_reassignments'}")
         response = handler.handle(self, decode(type(request), encode(request, version), version), context)
         return decode(type(response), encode(response, version), version)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kcli.broker.cluster_view import ClusterView
 from kcli.broker.config import BrokerConfig
 from kcli.broker.metadata.image import BROKER_CONFIG, TOPIC_CONFIG, MetadataImage
-from kcli.broker.node.node_cluster import NodeCluster
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -28,12 +28,10 @@ class Followed:
         self.image = image
         self.asked: list[tuple[CreateTopicsRequest, Callable[[Any], None]]] = []
         self.deleted: list[str] = []
-        self.log_configs: list[str] = []
         texts = {name.replace("_", "."): str(value) for name, value in properties.items()}
         config = BrokerConfig.from_properties({"node.id": "2", **texts})
-        self.cluster = NodeCluster(image, config, "c1", ManualClock(), lambda *asked: self.asked.append(asked))
+        self.cluster = ClusterView(image, config, "c1", ManualClock(), lambda *asked: self.asked.append(asked))
         self.cluster.on_topic_deleted.append(lambda name, _now: self.deleted.append(name))
-        self.cluster.on_log_config.append(lambda name, _config: self.log_configs.append(name))
 
     def apply(self, *applied: Any) -> None:
         self.cluster.apply(self.image, apply(self.image, *applied))
@@ -90,14 +88,11 @@ def test_fenced_brokers_are_not_live_and_the_controller_is_any_live_broker() -> 
     assert cluster.controller_id == 2  # itself, once it is unfenced
 
 
-def test_settings_of_topics_and_brokers_follow_and_new_log_configs_are_reported() -> None:
+def test_settings_of_topics_and_brokers_follow() -> None:
     node = Followed(image_of(*topic_records("orders", ORDERS, [1]), *topic_records("other", topic_id(2), [1])))
     node.apply(config_record(TOPIC_CONFIG, "orders", "retention.ms", "5000"))
-    assert node.log_configs == ["orders"]
     assert node.cluster.log_config("orders").retention_ms == 5000
-    node.log_configs.clear()
     node.apply(config_record(BROKER_CONFIG, "", "log.retention.ms", "7000"))
-    assert sorted(node.log_configs) == ["orders", "other"]
     assert node.cluster.log_config("other").retention_ms == 7000
     node.apply(config_record(BROKER_CONFIG, "2", "log.retention.ms", "8000"))
     assert node.cluster.log_config("other").retention_ms == 8000
@@ -149,10 +144,3 @@ def test_a_topic_of_a_metadata_request_is_requested_with_the_defaults_of_this_br
     with pytest.raises(BrokerError, match="must not be"):
         node.cluster.auto_create(".")
     assert len(node.asked) == 1
-
-
-def test_changes_go_to_the_controller_and_not_to_a_node() -> None:
-    node = Followed(image_of())
-    with pytest.raises(BrokerError) as refused:
-        node.cluster.create_topic("orders")
-    assert refused.value.code is ErrorCode.NOT_CONTROLLER

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import base64
+import errno
 import stat
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kcli.broker.cluster_view import ClusterView
-from kcli.broker.config import BrokerConfig
-from kcli.broker.dynamic_config import DynamicConfig
 from kcli.broker.files import DiskFiles
-from kcli.broker.handlers.api_table import HANDLERS
-from kcli.broker.memory_files import MemoryFiles
+from kcli.broker.memory_files import Fault
 from kcli.broker.request_context import RequestContext
 from kcli.broker.security.acl_rules import allow
-from kcli.broker.security.allow_all import AllowAll
 from kcli.broker.security.authorizer import Authorizer
-from kcli.broker.security.credentials import Credentials
-from kcli.broker.security.delegation_tokens import DelegationToken, DelegationTokens, TokenFile
-from kcli.broker.security.stored_document import StoredDocument
-from kcli.clock import ManualClock
-from kcli.errors import ConfigError
+from kcli.broker.security.delegation_tokens import DelegationToken
 from kcli.protocol.codec import decode, encode
 from kcli.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -43,8 +34,9 @@ from kcli.protocol.messages.renew_delegation_token import RenewDelegationTokenRe
 from kcli.protocol.wire import Request
 from kcli.secret import Secret
 from kcli.security.sasl.scram import scram_credential
+from tests.broker.single_broker import DATA, Node
 
-DATA = "/data"
+LOG = "/data/__cluster_metadata-0/00000000000000000000.log"
 LISTENERS = {
     "listeners": "PLAINTEXT://:1,SSL://:2,SASL_SSL://:3",
     "delegation.token.secret.key": "key",
@@ -54,22 +46,25 @@ LISTENERS = {
 DAY_MS = 86_400_000
 
 
-class Users:
-    """The parts of a broker that these handlers use; `ask` sends a request of a principal."""
+class Users(Node):
+    """A broker alone; `ask` sends a request of a principal."""
 
-    def __init__(self, **properties: str) -> None:
-        self.config = BrokerConfig.from_properties({**LISTENERS, **properties})
-        self.files: Any = MemoryFiles()
-        self.files.make_dir(DATA)
-        self.clock = ManualClock(now_ms=1000)
-        self.authorizer: Any = AllowAll()
-        self.cluster = ClusterView(self.config, "c1", DynamicConfig(self.config, {}))
-        self.failed: list[str] = []
-        self.start()
+    def __init__(self, files: Any = None, data_dir: str = DATA, **properties: str) -> None:
+        super().__init__(files, data_dir, **{**LISTENERS, **properties})
 
-    def start(self) -> None:
-        self.credentials = Credentials(self.files, DATA, self.failed.append)
-        self.tokens = DelegationTokens(TokenFile(self.files, DATA, self.failed.append), self.config)
+    def protocol_of(self, context: RequestContext) -> str:
+        return self.config.protocol_of(context.listener)
+
+    @property
+    def credentials(self) -> Any:
+        return self.alone.security.credentials
+
+    @property
+    def tokens(self) -> Any:
+        return self.alone.security.tokens
+
+    def advertised(self) -> dict[str, tuple[str, int]]:
+        return {one.name: (one.host, one.port) for one in self.config.endpoints}
 
     def ask(
         self,
@@ -85,8 +80,7 @@ class Users:
             is_token,
         )  # fmt: skip
         arrived = decode(type(request), encode(request, version), version)
-        handler = import_module(f"kcli.broker.handlers.{HANDLERS[key].module}")
-        response = handler.handle(self, arrived, context)
+        response = self.answer(arrived, context)
         return decode(type(response), encode(response, version), version)
 
     # ---- SCRAM users ----
@@ -135,7 +129,7 @@ def test_users_are_set_described_and_removed() -> None:
     assert broker.alter(upsertion(), upsertion("bob")) == {"alice": (0, None), "bob": (0, None)}
     assert broker.alter(upsertion("bob", 2, 8192)) == {"bob": (0, None)}
     assert broker.described() == {"alice": {1: 4096}, "bob": {1: 4096, 2: 8192}}
-    broker.start()
+    broker.restart()
     assert broker.described("bob") == {"bob": {1: 4096, 2: 8192}}
     assert broker.credentials.credential("SCRAM-SHA-256", "alice") == scram_credential(
         "SCRAM-SHA-256", "pw", 4096, b"salt"
@@ -209,19 +203,18 @@ def test_quotas_are_described_as_none() -> None:
 def test_no_password_is_in_the_data_directory() -> None:
     broker = Users()
     broker.credentials.ensure("SCRAM-SHA-256", {"alice": Secret("pw of alice")})
-    stored = broker.files.read_bytes(f"{DATA}/kcli-credentials.json")
+    stored = broker.files.read_bytes(LOG)
     assert b"pw of alice" not in stored
     assert b"alice" in stored
 
 
-def test_only_the_owner_can_read_the_file_of_the_credentials(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_log_with_the_credentials(tmp_path: Path) -> None:
     """With the keys of a user, a thief can act as the broker towards that user."""
-    document = StoredDocument(DiskFiles(), str(tmp_path / "credentials.json"), "credentials", lambda reason: None)
-    for _ in range(2):
-        document.save({"scram": {}})
-        assert [(it.name, stat.S_IMODE(it.stat().st_mode)) for it in tmp_path.iterdir()] == [
-            ("credentials.json", 0o600)
-        ]
+    (tmp_path / "data").mkdir()
+    broker = Users(DiskFiles(), str(tmp_path / "data"))
+    broker.alter(upsertion())
+    files = list((tmp_path / "data/__cluster_metadata-0").iterdir())
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files if path.suffix == ".log"} == {0o600}
 
 
 def test_known_passwords_are_kept_and_other_ones_replaced() -> None:
@@ -233,27 +226,16 @@ def test_known_passwords_are_kept_and_other_ones_replaced() -> None:
         assert (before == after) == (before is not None and password == "one")
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"version": 2, "scram": {}}', b'{"version": 1, "scram": []}'])
-def test_damaged_file_is_refused_with_its_path(content: bytes) -> None:
-    broker = Users()
-    broker.files.write_atomically(f"{DATA}/kcli-credentials.json", content)
-    with pytest.raises(ConfigError, match=r"/data/kcli-credentials\.json is damaged"):
-        broker.start()
-
-
-def test_full_disk_refuses_a_change_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_refuses_a_change_as_a_whole() -> None:
     broker = Users()
     broker.alter(upsertion())
 
-    def full(path: str, data: bytes) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(broker.files, "write_atomically", full)
+    broker.files.faults.append(Fault("append", LOG, errno.ENOSPC, times=2))
     assert broker.alter(upsertion("bob"))["bob"][0] == 56
     assert broker.described() == {"alice": {1: 4096}}
     assert broker.create().error_code == 56
     assert broker.described_tokens() == []
-    assert broker.failed == []
+    assert broker.log_manager.failed is None
 
 
 # ---- delegation tokens ----
@@ -274,7 +256,7 @@ def test_token_has_the_lifetimes_of_the_broker() -> None:
 def test_token_authenticates_its_owner_until_it_expires() -> None:
     broker = Users()
     token = broker.create()
-    broker.start()  # the HMAC follows from the key, so it survives a restart
+    broker.restart()  # the HMAC follows from the key, so it survives a restart
     known = broker.tokens.credential("SCRAM-SHA-512", token.token_id, broker.clock.wall_ms())
     assert known is not None
     assert (known.owner, known.expires_at_wall_ms) == ("alice", token.expiry_timestamp_ms)
@@ -282,7 +264,7 @@ def test_token_authenticates_its_owner_until_it_expires() -> None:
     assert known.stored_key == scram_credential("SCRAM-SHA-512", password, known.iterations, known.salt).stored_key
     assert broker.tokens.credential("SCRAM-SHA-512", token.token_id, token.expiry_timestamp_ms + 1) is None
     assert broker.tokens.credential("SCRAM-SHA-512", "other", 0) is None
-    assert base64.b64encode(token.hmac) not in broker.files.read_bytes(f"{DATA}/kcli-delegation-tokens.json")
+    assert base64.b64encode(token.hmac) not in broker.files.read_bytes(LOG)
 
 
 @pytest.mark.parametrize(
@@ -309,8 +291,8 @@ def test_clients_without_an_identity_of_their_own_get_no_tokens(asked: dict[str,
 
 def test_tokens_are_disabled_without_a_secret_key() -> None:
     broker = Users()
-    broker.config = broker.config.with_properties({"delegation.token.secret.key": None})
-    broker.start()
+    del broker.properties["delegation.token.secret.key"]
+    broker.restart()
     assert (broker.create().error_code, broker.create().expiry_timestamp_ms) == (61, -1)
     assert broker.ask(RenewDelegationTokenRequest(hmac=b"x"), 2).error_code == 61
     assert broker.ask(DescribeDelegationTokenRequest(owners=None), 3).error_code == 61
@@ -353,7 +335,7 @@ def test_expiry_is_at_once_or_after_a_period() -> None:
     assert expire(token.hmac, -1) == (0, now_ms)
     assert expire(token.hmac, -1) == (62, 0)
     assert broker.described_tokens() == [other.token_id]
-    broker.start()
+    broker.restart()
     assert broker.described_tokens() == [other.token_id]
 
 

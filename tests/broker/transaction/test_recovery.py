@@ -11,6 +11,7 @@ from kcli.broker.memory_files import MemoryFile, MemoryFiles
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.record import NewRecord
 from kcli.structs import TRANSACTIONS_TOPIC, TopicPartition
+from tests.broker.single_broker import Changing
 from tests.broker.transaction.harness import MemoryBroker, Recorder
 from tests.broker.transaction.requests import (
     ADD,
@@ -180,7 +181,7 @@ def test_deleted_topic_of_the_coordinator_is_forgotten() -> None:
     name, topic = story.new_id(), story.new_topic()
     producer = new_producer(story, name)
     story.ask(produce(name, producer, topic, b"a"), PRODUCE_THAT_ADDS)
-    broker.broker.cluster.delete_topic("__transaction_state", now_wall_ms=broker.clock.wall_ms())
+    Changing(broker.broker.alone).delete_topic("__transaction_state")
     assert story.ask(describe(name), 0).transaction_states[0].error_code == 16
     assert story.ask(abort(name, producer), END_WITH_EPOCH).error_code == 16
     assert story.new_id()

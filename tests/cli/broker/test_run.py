@@ -265,7 +265,9 @@ def test_properties_file_configures_secured_listeners(running: Any, tmp_path: Pa
     found = re.search(r"^kcli: listener OUTSIDE \(SASL_PLAINTEXT\): 127\.0\.0\.1:\d+$", err, re.MULTILINE)
     assert found is not None
     assert "pw of alice" not in err
-    assert "pw of alice" not in (tmp_path / "data" / "kcli-credentials.json").read_text()
+    (log,) = (tmp_path / "data" / "__cluster_metadata-0").glob("*.log")
+    assert b"alice" in log.read_bytes()
+    assert b"pw of alice" not in log.read_bytes()
 
 
 def test_errors_in_a_properties_file_name_the_file(tmp_path: Path) -> None:
@@ -437,17 +439,34 @@ def test_broker_with_a_controller_in_its_process(running: Any, tmp_path: Path, s
         assert wire.ask(ListOffsetsRequest(topics=[asked]), 7).topics[0].partitions[0].offset == 1
 
 
-def test_directory_of_a_broker_without_a_controller_stays_one(running: Any, tmp_path: Path) -> None:
-    assert running("--port", "0", "--data-dir", str(tmp_path / "data"), "-t", "orders").end()[0] == 0
+EARLIER = """{
+"topics": [
+{"name": "orders", "id": "x5h0bf_LRZ-6ZnBzqXwLZg", "partitions": 3, "configs": {}}
+],
+"version": 1,
+"deleted": {},
+"broker_configs": {"": {"min.insync.replicas": "1"}}
+}"""
+
+
+def test_directory_of_an_earlier_version_is_converted_before_it_gets_a_controller(running: Any, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "kcli-topics.json").write_text(EARLIER)
     broker = running(*combined(tmp_path))
     with Wire(broker.address) as wire:
         assert [one.name for one in wire.ask(MetadataRequest(topics=None), 9).topics] == ["orders"]
     _, _, err = broker.end()
     assert (
-        f"kcli: {tmp_path / 'data'} is the directory of a broker without a controller: it has kcli-topics.json; "
-        "this broker runs without a controller, and other brokers cannot join it\n"
+        f"kcli: {data} is the directory of an earlier version: it has kcli-topics.json, which a start without a "
+        "controller converts; this broker runs without a controller, and other brokers cannot join it\n"
     ) in err
-    assert not (tmp_path / "data" / "__cluster_metadata-0").exists()
+    assert f"kcli: {data} was converted: " in err
+
+    again = running(*combined(tmp_path))
+    with Wire(again.address) as wire:
+        assert [one.name for one in wire.ask(MetadataRequest(topics=None), 9).topics] == ["orders"]
+    assert "kcli: listener CONTROLLER (PLAINTEXT): 127.0.0.1:" in again.end()[2]
 
 
 def test_partitions_without_a_metadata_log_are_one_line_with_status_1(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -15,11 +14,12 @@ from kcli.broker.data_dir import uuid_text
 from kcli.broker.memory_files import Fault, MemoryFiles
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
+from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.structs import TopicPartition
 from tests.broker.log.logs import batch
 from tests.broker.single_broker import DATA, Node
 
-STORE = f"{DATA}/kcli-topics.json"
+LOG = "__cluster_metadata-0/00000000000000000000.log"
 WALL = 1_500_000_000_000
 
 
@@ -48,8 +48,8 @@ def test_topics_keep_ids_partitions_and_settings_across_a_restart() -> None:
 
     assert topics_of(node) == {"orders": (created.topic_id, 3, {"retention.ms": "5000"})}
     assert node.cluster.topic_by_id(created.topic_id) is node.cluster.topics["orders"]
-    assert node.log("orders", 2).config.retention_ms == 5000
-    assert node.log("orders", 2).topic_id == created.topic_id
+    assert node.log_of("orders", 2).config.retention_ms == 5000
+    assert node.log_of("orders", 2).topic_id == created.topic_id
 
 
 def test_runtime_changes_survive_a_restart() -> None:
@@ -65,8 +65,8 @@ def test_runtime_changes_survive_a_restart() -> None:
     node.restart()
 
     assert node.cluster.topics["orders"].partitions == 4
-    assert node.log("orders", 3).config.is_compacted
-    assert node.log("orders", 3).config.retention_ms == 7000
+    assert node.log_of("orders", 3).config.is_compacted
+    assert node.log_of("orders", 3).config.retention_ms == 7000
     assert node.cluster.resource_configs(32) == {"readers": {"consumer.session.timeout.ms": "46000"}}
 
 
@@ -83,22 +83,11 @@ def test_new_directory_finalizes_the_levels_that_the_broker_serves() -> None:
     assert all(supported[name][0] <= level <= supported[name][1] for name, level in cluster.features.items())
 
 
-def test_directory_without_features_gets_those_of_a_new_one() -> None:
-    node = Node()
-    document = json.loads(bytes(node.files.data(STORE)))
-    del document["features"], document["features_epoch"]
-    node.files.write_atomically(STORE, json.dumps(document).encode())
-
-    node.restart()
-
-    assert node.cluster.features["transaction.version"] == 2
-
-
 def test_deleted_topic_frees_its_name() -> None:
     node = Node()
     first = node.cluster.create_topic("orders", 2)
 
-    assert node.cluster.delete_topic("orders", now_wall_ms=WALL) is first
+    assert node.cluster.delete_topic("orders").topic_id == first.topic_id
     assert node.replica_manager.partitions == {}
     assert node.directories() == set()
     again = node.cluster.create_topic("orders", 1)
@@ -113,10 +102,10 @@ def test_delete_topic_by_id() -> None:
     node = Node()
     topic = node.cluster.create_topic("orders")
 
-    node.cluster.delete_topic(topic.topic_id, now_wall_ms=WALL)
+    node.cluster.delete_topic(topic.topic_id)
 
     assert node.cluster.topics == {}
-    refused(ErrorCode.UNKNOWN_TOPIC_ID, lambda: node.cluster.delete_topic(topic.topic_id, now_wall_ms=WALL))
+    refused(ErrorCode.UNKNOWN_TOPIC_ID, lambda: node.cluster.delete_topic(topic.topic_id))
 
 
 def test_topic_deletion_runs_the_callbacks() -> None:
@@ -125,7 +114,7 @@ def test_topic_deletion_runs_the_callbacks() -> None:
     node.cluster.on_topic_deleted.append(lambda name, now: deleted.append((name, now)))
     node.cluster.create_topic("orders")
 
-    node.cluster.delete_topic("orders", now_wall_ms=WALL)
+    node.cluster.delete_topic("orders")
 
     assert deleted == [("orders", WALL)]
 
@@ -133,17 +122,17 @@ def test_topic_deletion_runs_the_callbacks() -> None:
 def test_validate_only_changes_nothing() -> None:
     node = Node()
     node.cluster.create_topic("orders")
-    before = bytes(node.files.data(STORE))
+    before = bytes(node.files.data(f"{DATA}/{LOG}"))
 
     node.cluster.create_topic("invoices", 2, validate_only=True)
     node.cluster.create_partitions("orders", 5, validate_only=True)
     node.cluster.set_topic_configs("orders", {"retention.ms": "1"}, validate_only=True)
     node.cluster.set_broker_configs("1", {"log.retention.ms": "1"}, validate_only=True)
 
-    assert bytes(node.files.data(STORE)) == before
+    assert bytes(node.files.data(f"{DATA}/{LOG}")) == before
     assert list(node.cluster.topics) == ["orders"]
     assert node.cluster.topics["orders"].partitions == 1
-    assert node.log("orders").config.retention_ms == 604_800_000
+    assert node.log_of("orders").config.retention_ms == 604_800_000
 
 
 def test_topic_ids_never_start_with_a_dash() -> None:
@@ -162,7 +151,7 @@ def test_topic_override_precedes_broker_override_precedes_cluster_override() -> 
     node.cluster.create_topic("special", configs={"retention.ms": "10"})
 
     def retention_ms() -> tuple[int, int]:
-        return node.log("plain").config.retention_ms, node.log("special").config.retention_ms
+        return node.log_of("plain").config.retention_ms, node.log_of("special").config.retention_ms
 
     assert retention_ms() == (3_600_000, 10)
     node.cluster.set_broker_configs("", {"log.retention.ms": "20", "min.insync.replicas": "1"})
@@ -181,8 +170,8 @@ def test_offsets_topic_has_its_partition_count_and_compaction() -> None:
     topic = node.cluster.ensure_internal("__consumer_offsets")
 
     assert (topic.partitions, topic.is_internal) == (7, True)
-    assert node.log("__consumer_offsets", 6).config.is_compacted
-    assert node.log("__consumer_offsets", 6).config.segment_bytes == 2_000_000
+    assert node.log_of("__consumer_offsets", 6).config.is_compacted
+    assert node.log_of("__consumer_offsets", 6).config.segment_bytes == 2_000_000
     assert node.cluster.ensure_internal("__consumer_offsets") is topic
 
 
@@ -200,7 +189,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "grow": lambda cluster: cluster.create_partitions("orders", 4),
     "topic settings": lambda cluster: cluster.set_topic_configs("orders", {"retention.ms": "1"}),
     "broker settings": lambda cluster: cluster.set_broker_configs("1", {"log.retention.ms": "1"}),
-    "delete": lambda cluster: cluster.delete_topic("orders", now_wall_ms=WALL),
+    "delete": lambda cluster: cluster.delete_topic("orders"),
 }
 
 
@@ -234,7 +223,6 @@ def test_change_without_descriptors_or_space_is_refused_whole(name: str, code: i
             assert is_refused
         has_failed, scarce.remaining_changes = scarce.remaining_changes < 0, 10**9
         assert node.log_manager.failed is None
-        node.cluster.save_pending()
         node.log_manager.tick(node.clock.now_ms(), WALL)
         if is_refused:
             assert state_of(node) == before
@@ -249,7 +237,7 @@ def test_change_without_descriptors_or_space_is_refused_whole(name: str, code: i
     raise AssertionError("the change never completed")
 
 
-@pytest.mark.parametrize("operation", ["write_atomically", "make_dir"])
+@pytest.mark.parametrize("operation", ["append", "sync", "make_dir"])
 def test_disk_error_takes_the_directory_offline(operation: str) -> None:
     node = Node()
     node.files.faults.append(Fault(operation))
@@ -267,13 +255,13 @@ def test_disk_error_takes_the_directory_offline(operation: str) -> None:
         lambda cluster: cluster.create_partitions("orders", 9),
         lambda cluster: cluster.set_topic_configs("orders", {"retention.ms": "1"}),
         lambda cluster: cluster.set_broker_configs("1", {"log.retention.ms": "1"}),
-        lambda cluster: cluster.delete_topic("orders", now_wall_ms=WALL),
+        lambda cluster: cluster.delete_topic("orders"),
     ],
 )
 def test_change_that_cannot_be_saved_is_undone(change: Callable[[Any], Any]) -> None:
     node = Node()
     node.cluster.create_topic("orders", 2)
-    node.files.faults.append(Fault("write_atomically", "kcli-topics.json"))
+    node.files.faults.append(Fault("append", LOG))
 
     refused(ErrorCode.KAFKA_STORAGE_ERROR, lambda: change(node.cluster))
 
@@ -285,33 +273,36 @@ def test_change_that_cannot_be_saved_is_undone(change: Callable[[Any], Any]) -> 
     assert len(node.replica_manager.partitions) == 2
 
 
+def create_together(node: Node, **partitions: int) -> dict[str, int]:
+    """Create topics with one request; return the error of each by name."""
+    topics = [
+        CreatableTopic(name=name, num_partitions=count, replication_factor=1) for name, count in partitions.items()
+    ]
+    return {row.name: row.error_code for row in node.ask(CreateTopicsRequest(topics=topics), 7).topics}
+
+
 def test_topics_created_together_are_saved_with_one_write() -> None:
     node = Node()
-    node.files.faults.append(Fault("write_atomically", "kcli-topics.json", skip=1))  # only the first write succeeds
+    node.cluster.create_topic("first")
+    node.files.faults.append(Fault("append", LOG, skip=1))  # only the first write succeeds
 
-    with node.cluster.creating_together() as failures:
-        for number in range(20):
-            node.cluster.create_topic(f"orders-{number}", 2)
+    errors = create_together(node, **{f"orders{number}": 2 for number in range(20)})
 
-    assert failures == {}
+    assert set(errors.values()) == {0}
     node.files.faults.clear()
     node.restart(clean=False)
-    assert len(node.cluster.topics) == 20
-    assert len(node.replica_manager.partitions) == 40
+    assert len(node.cluster.topics) == 21
+    assert len(node.replica_manager.partitions) == 41
 
 
 def test_topics_created_together_that_cannot_be_saved_are_all_undone() -> None:
     node = Node()
     node.cluster.create_topic("orders")
-    node.files.faults.append(Fault("write_atomically", "kcli-topics.json", errno.ENOSPC))
+    node.files.faults.append(Fault("append", LOG, errno.ENOSPC))
 
-    with node.cluster.creating_together() as failures:
-        node.cluster.create_topic("invoices", 2)
-        node.cluster.create_topic("refunds", 2)
+    errors = create_together(node, invoices=2, refunds=2)
 
-    assert {name: error.code for name, error in failures.items()} == dict.fromkeys(
-        ("invoices", "refunds"), ErrorCode.KAFKA_STORAGE_ERROR
-    )
+    assert errors == dict.fromkeys(("invoices", "refunds"), ErrorCode.KAFKA_STORAGE_ERROR)
     assert list(node.cluster.topics) == ["orders"]
     node.restart(clean=False)
     assert list(node.cluster.topics) == ["orders"]
@@ -322,11 +313,9 @@ def test_only_the_topic_whose_directories_cannot_be_created_is_undone() -> None:
     node = Node()
     node.files.faults.append(Fault("make_dir", "refunds-1", errno.ENOSPC))
 
-    with node.cluster.creating_together() as failures:
-        for name in ("orders", "refunds", "invoices"):
-            node.cluster.create_topic(name, 2)
+    errors = create_together(node, orders=2, refunds=2, invoices=2)
 
-    assert list(failures) == ["refunds"]
+    assert errors == {"orders": 0, "refunds": ErrorCode.KAFKA_STORAGE_ERROR, "invoices": 0}
     assert list(node.cluster.topics) == ["orders", "invoices"]
     node.restart(clean=False)
     assert list(node.cluster.topics) == ["orders", "invoices"]
@@ -336,14 +325,14 @@ def test_only_the_topic_whose_directories_cannot_be_created_is_undone() -> None:
 def test_topic_survives_a_failed_deletion() -> None:
     node = Node()
     topic = node.cluster.create_topic("orders")
-    node.files.faults.append(Fault("write_atomically", "kcli-topics.json"))
-    refused(ErrorCode.KAFKA_STORAGE_ERROR, lambda: node.cluster.delete_topic("orders", now_wall_ms=WALL))
+    node.files.faults.append(Fault("append", LOG))
+    refused(ErrorCode.KAFKA_STORAGE_ERROR, lambda: node.cluster.delete_topic("orders"))
 
     node.cluster.create_topic("invoices")
     node.restart(clean=False)
 
     assert topics_of(node)["orders"] == (topic.topic_id, 1, {})
-    assert node.log("orders").topic_id == topic.topic_id
+    assert node.log_of("orders").topic_id == topic.topic_id
 
 
 class Killed(BaseException):
@@ -364,6 +353,12 @@ class DyingFiles:
         self.lasts = True
         self.changes = self.CHANGES
 
+    def count(self) -> None:
+        """Count a change, and fail if it is due."""
+        self.remaining_changes -= 1
+        if self.remaining_changes < 0 and (self.lasts or self.remaining_changes == -1):
+            raise self._failure()
+
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._files, name)
         if name not in self.changes and name != "open":
@@ -371,27 +366,43 @@ class DyingFiles:
 
         def change(*args: Any, **options: Any) -> Any:
             if name in self.changes or options.get("create"):
-                self.remaining_changes -= 1
-                if self.remaining_changes < 0 and (self.lasts or self.remaining_changes == -1):
-                    raise self._failure()
-            return method(*args, **options)
+                self.count()
+            found = method(*args, **options)
+            return DyingFile(found, self) if name == "open" else found
 
         return change
 
 
-def killed_at_every_change(before: Callable[[Any], Any], change: Callable[[Any], Any], power_loss: bool) -> list[Node]:
+class DyingFile:
+    """A file of `DyingFiles`: an append is one of the changes."""
+
+    def __init__(self, file: Any, files: DyingFiles) -> None:
+        self._file = file
+        self._files = files
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def append(self, parts: Any) -> None:
+        self._files.count()
+        self._file.append(parts)
+
+
+def killed_at_every_change(
+    before: Callable[[Any], Any], change: Callable[[Any], Any], power_loss: bool, *, of_node: bool = False
+) -> list[Node]:
     """Return restarted nodes, each after `change` was interrupted before another step; the last one after all."""
     nodes = []
     for remaining_changes in range(1000):
         disk = MemoryFiles()
         node = Node(disk)
         before(node.cluster)
-        node.log_manager.close(clean=True)
+        node.close()
         node.files = dying = DyingFiles(disk, 10**9)
         node.start()
         dying.remaining_changes = remaining_changes
         try:
-            change(node.cluster)
+            change(node if of_node else node.cluster)
             ended = True
         except Killed:
             ended = False
@@ -418,15 +429,11 @@ def test_interrupted_creation_leaves_a_complete_topic_or_none(power_loss: bool) 
         }
 
 
-def create_two(cluster: Any) -> None:
-    with cluster.creating_together():
-        cluster.create_topic("orders", 3)
-        cluster.create_topic("invoices", 2)
-
-
 @pytest.mark.parametrize("power_loss", [False, True])
 def test_interrupted_creation_of_topics_together_leaves_all_of_them_or_none(power_loss: bool) -> None:
-    nodes = killed_at_every_change(lambda _: None, create_two, power_loss)
+    nodes = killed_at_every_change(
+        lambda _: None, lambda node: create_together(node, orders=3, invoices=2), power_loss, of_node=True
+    )
 
     outcomes = [len(node.replica_manager.partitions) for node in nodes]
 
@@ -438,7 +445,7 @@ def test_interrupted_creation_of_topics_together_leaves_all_of_them_or_none(powe
 @pytest.mark.parametrize("power_loss", [False, True])
 def test_interrupted_deletion_leaves_a_complete_topic_or_none(power_loss: bool) -> None:
     nodes = killed_at_every_change(
-        lambda c: c.create_topic("orders", 3), lambda c: c.delete_topic("orders", now_wall_ms=WALL), power_loss
+        lambda c: c.create_topic("orders", 3), lambda c: c.delete_topic("orders"), power_loss
     )
 
     outcomes = [len(node.replica_manager.partitions) for node in nodes]
@@ -458,7 +465,7 @@ def test_recreated_topic_has_no_records_of_the_deleted_one(power_loss: bool) -> 
         old.append(cluster.create_topic("orders", 3).topic_id)
 
     def change(cluster: Any) -> None:
-        cluster.delete_topic("orders", now_wall_ms=WALL)
+        cluster.delete_topic("orders")
         cluster.create_topic("orders", 1)
 
     nodes = killed_at_every_change(before, change, power_loss)
@@ -483,12 +490,14 @@ def test_interrupted_partition_increase_adds_all_partitions_or_none(power_loss: 
 
 
 def copy_directory(node: Node, name: str, topic_id: UUID | None = None) -> None:
-    """Create a partition directory as a real Kafka leaves it."""
+    """Create a partition directory with a record, as a real Kafka leaves it."""
     directory = f"{DATA}/{name}"
     node.files.make_dir(directory)
     if topic_id is not None:
         text = f"version: 0\ntopic_id: {uuid_text(topic_id)}"
         node.files.write_atomically(f"{directory}/partition.metadata", text.encode())
+    file = node.files.open(f"{directory}/00000000000000000000.log", create=True)
+    file.append([batch(b"a", time_ms=WALL)])
 
 
 def test_unknown_directories_are_adopted_with_their_topic_id() -> None:
@@ -515,7 +524,7 @@ def test_directory_without_topic_id_gets_a_new_id() -> None:
     node.restart()
 
     topic_id = node.cluster.topics["orders"].topic_id
-    assert node.log("orders").topic_id == topic_id
+    assert node.log_of("orders").topic_id == topic_id
     assert uuid_text(topic_id).encode() in node.files.read_bytes(f"{DATA}/orders-0/partition.metadata")
 
 
@@ -534,9 +543,9 @@ def test_missing_partition_directory_is_reported_as_data_loss() -> None:
     node.cluster.create_topic("orders", 2)
     node.cluster.create_topic("gone", 1)
     for name, number in (("orders", 1), ("gone", 0)):
-        node.log(name, number).append(batch(b"a", b"b", time_ms=WALL), leader_epoch=0, now_wall_ms=WALL)
-    node.cluster.delete_topic("gone", now_wall_ms=WALL)
-    node.log_manager.close()
+        node.log_of(name, number).append(batch(b"a", b"b", time_ms=WALL), leader_epoch=0, now_wall_ms=WALL)
+    node.cluster.delete_topic("gone")
+    node.close()
     for name in ("orders-0", "orders-1"):
         node.files.remove_tree(f"{DATA}/{name}")
     node.start()
@@ -554,7 +563,7 @@ def test_adopted_offsets_topic_is_compacted() -> None:
 
     node.restart()
 
-    assert node.log("__consumer_offsets").config.is_compacted
+    assert node.log_of("__consumer_offsets").config.is_compacted
 
 
 def test_directory_with_a_different_topic_id_is_refused() -> None:
@@ -566,49 +575,23 @@ def test_directory_with_a_different_topic_id_is_refused() -> None:
         node.restart()
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda text: text[:-5],
-        lambda text: b"",
-        lambda text: text.replace(b'"partitions": 1', b'"partitions": 0'),
-        lambda text: text.replace(b'"version": 1', b'"version": 2'),
-        lambda text: text.replace(b'"topics"', b'"tropics"'),
-        lambda text: text.replace(b'"transaction.version": 2', b'"transaction.version": "2"'),
-        lambda text: text.replace(b'"id"', b'"ID"'),
-        lambda text: b"[]",
-        lambda text: b"\xff\xfe",
-    ],
-)
-def test_damaged_topic_store_is_reported_with_its_path(damage: Callable[[bytes], bytes]) -> None:
+def test_an_empty_unknown_directory_is_what_an_interrupted_creation_leaves() -> None:
     node = Node()
-    node.cluster.create_topic("orders", 1)
-    intact = bytes(node.files.data(STORE))
-    assert damage(intact) != intact
-    node.files.write_atomically(STORE, damage(intact))
-
-    with pytest.raises(ConfigError, match=r"/data/kcli-topics\.json is damaged"):
-        node.restart()
+    node.files.make_dir(f"{DATA}/orders-0")
+    node.restart()
+    assert not node.cluster.topics
+    assert not node.directories()
 
 
-def test_missing_topic_store_adopts_all_directories() -> None:
+def test_missing_metadata_log_adopts_all_directories() -> None:
     node = Node()
     topic = node.cluster.create_topic("orders", 2, configs={"retention.ms": "1"})
-    node.log_manager.close()
-    node.files.remove(STORE)
+    node.log_of("orders", 1).append(batch(b"a", time_ms=WALL), leader_epoch=3, now_wall_ms=WALL)
+    node.close()
+    node.files.remove_tree(f"{DATA}/__cluster_metadata-0")
 
     node.start()
 
     adopted = node.cluster.topics["orders"]
     assert (adopted.topic_id, adopted.partitions, adopted.configs) == (topic.topic_id, 2, {})
-
-
-def test_topic_store_is_readable_json() -> None:
-    node = Node()
-    topic = node.cluster.create_topic("orders", 2, configs={"retention.ms": "1"})
-
-    document = json.loads(bytes(node.files.data(STORE)))
-
-    assert document["topics"] == [
-        {"name": "orders", "id": uuid_text(topic.topic_id), "partitions": 2, "configs": {"retention.ms": "1"}}
-    ]
+    assert node.replica_manager.partitions[TopicPartition("orders", 1)].leader_epoch == 4

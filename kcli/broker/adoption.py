@@ -1,0 +1,117 @@
+"""The start of a broker alone: the directories of partitions and the metadata log are brought together.
+
+A crash leaves each topic complete or absent. New partitions get their directories before their records are in the log:
+empty directories that the log does not know are removed. Removed topics lose their directories after the record of that
+is in the log: what is left of them is removed. Other directories were copied there by hand, and are adopted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
+
+from kcli.broker.data_dir import random_uuid
+from kcli.broker.metadata.image import TOPIC_CONFIG
+from kcli.errors import ConfigError
+from kcli.protocol import metadata_records as records
+
+if TYPE_CHECKING:
+    from kcli.broker.log.log import Log
+    from kcli.broker.log_manager import LogManager
+    from kcli.broker.metadata.image import MetadataImage
+    from kcli.structs import TopicPartition
+
+
+class NewPartition(Protocol):
+    """Makes the record of a partition that this broker leads."""
+
+    def __call__(self, topic_id: UUID, number: int, leader_epoch: int = 0) -> records.PartitionRecord:
+        """Return the record."""
+
+
+def remove_leftovers(image: MetadataImage, logs: LogManager, removed: Mapping[UUID, str]) -> None:
+    """Remove the directories of `removed` topics, by id and name, and empty ones that the log does not know."""
+    unknown: dict[str, list[TopicPartition]] = {}
+    for tp, log in list(logs.logs.items()):
+        # A power failure may leave partition.metadata empty; then only the topic's name identifies it.
+        is_nameless = log.topic_id is None and tp.topic not in image.topics
+        if log.topic_id in removed or (is_nameless and tp.topic in removed.values()):
+            logs.delete(tp)
+        elif image.partition(tp) is None:
+            unknown.setdefault(tp.topic, []).append(tp)
+    for partitions in unknown.values():
+        if not any(logs.logs[tp].log_end_offset for tp in partitions):
+            for tp in partitions:
+                logs.delete(tp)
+
+
+def adopted(
+    image: MetadataImage,
+    logs: LogManager,
+    new_partition: NewPartition,
+    internal_configs: Callable[[str], dict[str, str]],
+) -> tuple[list[Any], list[str]]:
+    """Return the records of directories that the log does not know, and messages to log, also of missing ones.
+
+    Their topics are adopted with the id in partition.metadata and default settings. ConfigError if a directory has
+    another topic id than its topic.
+    """
+    batch: list[Any] = []
+    ids = {name: topic.topic_id for name, topic in image.topics.items()}
+    counts = {name: len(topic.partitions) for name, topic in image.topics.items()}
+    found: dict[str, list[int]] = {}
+    for tp, log in sorted(logs.logs.items()):
+        name = tp.topic
+        if name not in ids:
+            ids[name], counts[name] = log.topic_id or random_uuid(), 0
+            batch.append(records.TopicRecord(name=name, topic_id=ids[name]))
+            for key, value in internal_configs(name).items():
+                batch.append(
+                    records.ConfigRecord(resource_type=TOPIC_CONFIG, resource_name=name, name=key, value=value)
+                )
+        _check_id(tp, log, ids[name])
+        if image.partition(tp) is None:
+            found.setdefault(name, []).append(tp.partition)
+            batch += [new_partition(ids[name], number) for number in range(counts[name], tp.partition)]
+            batch.append(new_partition(ids[name], tp.partition, log.epochs.latest_epoch + 1))
+            counts[name] = tp.partition + 1
+    reports = [
+        f"DATA WAS LOST: the directory of {tp} is missing, with its records up to offset {offset}; it starts empty"
+        for tp, offset in sorted(logs.missing.items())
+        if image.partition(tp) is not None
+    ]
+    return batch, reports + [
+        f"adopted {name} with partition {', '.join(map(str, numbers))} from its directories in {logs.data_dir}"
+        for name, numbers in found.items()
+    ]
+
+
+def led(image: MetadataImage, logs: LogManager, new_partition: NewPartition, node_id: int) -> list[Any]:
+    """Return the records by which this broker leads its partitions: in a new epoch if the last one has records.
+
+    Each new leader has a new epoch, so that readers can distinguish its records from earlier ones (KIP-101).
+    """
+    batch: list[Any] = []
+    for tp, state in image.partitions():
+        topic_id, log = image.topics[tp.topic].topic_id, logs.logs.get(tp)
+        epoch = state.leader_epoch if log is None else max(log.epochs.latest_epoch + 1, state.leader_epoch)
+        if epoch > state.leader_epoch + 1:  # it was copied there
+            record = new_partition(topic_id, tp.partition, epoch)
+            record.partition_epoch = state.partition_epoch + 1
+            batch.append(record)
+        elif state.leader != node_id or epoch > state.leader_epoch:
+            batch.append(
+                records.PartitionChangeRecord(
+                    partition_id=tp.partition, topic_id=topic_id, leader=node_id, isr=[node_id]
+                )
+            )
+    return batch
+
+
+def _check_id(tp: TopicPartition, log: Log, topic_id: UUID) -> None:
+    if log.topic_id is not None and log.topic_id != topic_id:
+        raise ConfigError(
+            f"{log.directory} belongs to another topic named {tp.topic} (id {log.topic_id}, not {topic_id}); "
+            "move it out of the data directory"
+        )
