@@ -42,7 +42,6 @@ NOT_RUN = (
 """These start a server, use no broker, or read a file that another line writes."""
 PACKAGES = {
     "jq": {"--where", "--select"},
-    "fastavro": {"value=avro"},
     "google.protobuf": {"value=protobuf"},
 }
 NO_CLUSTER = (

@@ -4,7 +4,17 @@
 JSON-like values.
 `registry_client` asks a schema registry. `json_values` makes JSON of decoded values.
 
-Avro needs no library: its readers are compiled, see `avro_compile`; fastavro resolves values to a reader's schema.
 The package knows neither connections to Kafka nor the command line: bytes in, values out. Its libraries come with the
-extra `schema` and are imported when a decoder is made.
+extra `schema` and are imported when a decoder is made; Avro needs none.
+
+**Non-obvious**
+
+- Avro has readers and writers of its own (`avro_compile`, `avro_write`), not fastavro's. fastavro has no bound for
+  items without bytes, reads recursive types with C recursion, so that a few bytes can crash the process, and loses
+  digits and times outside datetime's years. Its writer neither takes JSON-like values nor names the place of an error.
+- The compiled readers are also faster where records are read (medians of five alternating runs, 28 November 2026, kcli
+  and fastavro 1.13 in microseconds per value: a flat record 1.1 and 2.3, logical types 3.7 and 5.8, nested records 12
+  and 28, resolved to another schema 1.2 and 5.0), slower for long arrays of numbers (52 and 20 for 100 longs). The
+  writer takes 1.5 to 3 times as long as fastavro's (7 and 3 for the flat record).
+- fastavro is in the tests: random bytes must give what it reads, or an error.
 """

@@ -4,6 +4,10 @@ It is several times as fast as a walk through the schema for each value, and it 
 strangers need: an index or count cannot lead out of the payload, and recursion has a limit. The source has
 nothing of the schema but the names of fields, as literals of Python.
 
+With a reader's schema, each type is compiled for the type that it resolves to: fields that the reader lacks are read
+and dropped, and those that the writer lacks have their default. A type that does not resolve is an error of the values
+that have it, because the branch of a union may never occur.
+
 A payload is the bytes `b`, and `i` is the position in it. Reading past the end needs no checks of its own: an index is
 an IndexError, and a slice that is too short leaves `i` after the end, where the reader finds it.
 """
@@ -15,10 +19,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Context, Decimal
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 from uuid import UUID
 
-from kcli.schemas.avro_schema import PRIMITIVES, SchemaTree, full_name, logical_type
+from kcli.schemas.avro_schema import SchemaTree, Type, full_name, logical_type, reader_type
+from kcli.schemas.avro_write import AvroWriter
 from kcli.schemas.contracts import MAX_DEPTH
 from kcli.schemas.json_values import Duration, Timestamp
 
@@ -35,20 +40,28 @@ _FLOAT_MILLIS = 4_000_000_000_000
 _of_seconds = datetime.fromtimestamp
 
 
-def compile_reader(tree: SchemaTree, start: int) -> Callable[[bytes], Any]:
+def compile_reader(tree: SchemaTree, start: int, reader_tree: SchemaTree | None = None) -> Callable[[bytes], Any]:
     """Return the reader of payloads whose value begins at `start` and ends with the payload. Raise ValueError.
 
-    The reader raises ValueError, IndexError, KeyError, EOFError, struct.error or RecursionError.
+    `reader_tree`: resolve values to this schema; its defaults must be valid. The reader raises ValueError, IndexError,
+    KeyError, EOFError, struct.error or RecursionError.
     """
-    return _Compiler(tree).reader(start)
+    wanted = None if reader_tree is None else (reader_tree.root, "")
+    return _Compiler(tree, reader_tree).reader(tree.root, "", start, wanted)
+
+
+#: A type of the reader's schema, and the namespace around it; None: values stay as they are written.
+_Wanted: TypeAlias = tuple[Any, str] | None
 
 
 class _Compiler:
-    def __init__(self, tree: SchemaTree) -> None:
+    def __init__(self, tree: SchemaTree, reader_tree: SchemaTree | None = None) -> None:
         self._tree = tree
-        self._functions: dict[str, str] = {}  # those of records, by full name: names of strangers
+        self._reader_tree = reader_tree
+        # Those of records, by the full names (names of strangers) of the writer's and the reader's type.
+        self._functions: dict[tuple[str, str | None], str] = {}
         self._calls = 0
-        self._waiting: list[tuple[str, Any, str]] = []
+        self._waiting: list[tuple[str, Any, str, _Wanted]] = []
         self._lines: list[str] = []
         self._indent = 0
         self._names = 0
@@ -64,24 +77,25 @@ class _Compiler:
             "too_many": _too_many,
             "bad_end": _bad_end,
             "too_deep": _too_deep,
+            "unresolved": _unresolved,
             "MAX": 2 * MAX_DEPTH,  # a union within another type may take a call, too
             "TRUTH": (False, True),
         }
 
-    def reader(self, start: int) -> Callable[[bytes], Any]:
+    def reader(self, schema: Any, namespace: str, start: int, wanted: _Wanted) -> Callable[[bytes], Any]:
         self._emit("def read(b):")
         with self._block():
             self._emit(f"i = {start}")
             self._emit("level = 0")
-            self._value(self._tree.root, "", "v")
+            self._value(schema, namespace, "v", wanted)
             self._emit("if i != len(b): bad_end(b, i)")
             self._emit("return v")
         while self._waiting:
-            function, schema, namespace = self._waiting.pop()
+            function, schema, namespace, wanted = self._waiting.pop()
             self._emit(f"def {function}(b, i, level):")
             with self._block():
                 self._emit("if level > MAX: too_deep()")
-                self._value(schema, namespace, "v", is_body=True)
+                self._value(schema, namespace, "v", wanted, is_body=True)
                 self._emit("return v, i")
         if self._has_empty_items:
             self._lines.insert(1, " empty_items[0] = 0")
@@ -107,11 +121,11 @@ class _Compiler:
         self._names += 1
         return f"t{self._names}"
 
-    def _function(self, schema: Any, namespace: str) -> str:
+    def _function(self, schema: Any, namespace: str, wanted: _Wanted) -> str:
         """Return the name of a new function that reads values of a type."""
         function = f"f{self._calls}"
         self._calls += 1
-        self._waiting.append((function, schema, namespace))
+        self._waiting.append((function, schema, namespace, wanted))
         return function
 
     def _constant(self, value: Any) -> str:
@@ -121,61 +135,108 @@ class _Compiler:
 
     # Types
 
-    def _value(self, schema: Any, namespace: str, target: str, *, is_body: bool = False) -> None:
+    def _value(self, schema: Any, namespace: str, target: str, wanted: _Wanted, *, is_body: bool = False) -> None:
         """Emit the lines that read a value into the variable `target`. `is_body`: not by a call of its function."""
-        if isinstance(schema, list):
-            self._union(schema, namespace, target)
+        written = self._tree.definition(schema, namespace)
+        kind, schema, namespace = written
+        if kind == "union":
+            self._union(schema, namespace, target, wanted)
             return
-        if isinstance(schema, str):
-            if schema in PRIMITIVES:
-                self._primitive(schema, target)
+        reader = None
+        if wanted is not None and self._reader_tree is not None:
+            reader = reader_type(written, self._reader_tree, *wanted)
+            if reader is None:
+                names = _shown(written), _shown(self._reader_tree.definition(*wanted))
+                self._emit(f"unresolved{names!r}")
                 return
-            schema, namespace = self._tree.types[self._tree.resolve(schema, namespace)]
-        kind = schema.get("type")
-        if kind in ("record", "error"):
-            self._record(schema, namespace, target, is_body=is_body)
+        if kind == "record":
+            self._record(schema, namespace, target, reader, is_body=is_body)
         elif kind in ("array", "map"):
             if self._indent > _MAX_INDENT and not is_body:
-                self._call(self._function(schema, namespace), target)
+                self._call(self._function(schema, namespace, wanted), target)
             else:
-                self._blocks(schema, namespace, target, is_map=kind == "map")
+                self._blocks(schema, namespace, target, reader, is_map=kind == "map")
         elif kind == "enum":
-            symbols = self._constant({number * 2: symbol for number, symbol in enumerate(schema["symbols"])})
-            self._unsigned("x")
-            self._emit(f"{target} = {symbols}[x]")
+            self._enum(schema["symbols"], target, reader)
         elif kind == "fixed":
             self._emit(f"{target} = b[i:i + {schema['size']}]; i += {schema['size']}")
             self._emit("if i > len(b): bad_end(b, i)")
-            self._logical(schema, "fixed", target)
-        elif isinstance(kind, str) and kind in PRIMITIVES:
-            self._primitive(kind, target)
-            self._logical(schema, kind, target)
+            self._logical(schema, "fixed", target, reader)
         else:
-            self._value(kind, namespace, target)
+            self._primitive(kind, target)
+            self._logical(schema, kind, target, reader)
 
     def _call(self, function: str, target: str) -> None:
         self._emit(f"{target}, i = {function}(b, i, level + 1)")
 
-    def _record(self, schema: Mapping[str, Any], namespace: str, target: str, *, is_body: bool) -> None:
+    def _record(
+        self, schema: Mapping[str, Any], namespace: str, target: str, reader: Type | None, *, is_body: bool
+    ) -> None:
         name, inner = full_name(schema, namespace)
-        function = self._functions.get(name)
+        wanted = None if reader is None else (reader.schema, reader.namespace)
+        key = name, None if reader is None else full_name(reader.schema, reader.namespace)[0]
+        function = self._functions.get(key)
         if not is_body and (function is not None or name in self._tree.recursive or self._indent > _MAX_INDENT):
             if function is None:
-                function = self._functions[name] = self._function(schema, namespace)
+                function = self._functions[key] = self._function(schema, namespace, wanted)
             self._call(function, target)
             return
         if not is_body:
             # The first use is inline. Those that follow share a function, so that the source cannot grow without end.
-            self._functions[name] = self._function(schema, namespace)
+            self._functions[key] = self._function(schema, namespace, wanted)
+        renamed = {} if reader is None else _fields_of_reader(schema, reader.schema)
         parts = []
         for field in schema["fields"]:
             part = self._name()
-            self._value(field["type"], inner, part)
-            parts.append(f"{str(field.get('name'))!r}: {part}")
+            own = str(field.get("name"))
+            if reader is None:
+                self._value(field["type"], inner, part, None)
+                parts.append(f"{own!r}: {part}")
+            elif own not in renamed:
+                self._value(field["type"], inner, part, None)
+            else:
+                self._value(field["type"], inner, part, (renamed[own]["type"], full_name(*reader[1:])[1]))
+                parts.append(f"{str(renamed[own].get('name'))!r}: {part}")
+        if reader is not None:
+            parts += self._defaults(reader, {id(field) for field in renamed.values()})
         self._emit(f"{target} = {{{', '.join(parts)}}}")
 
-    def _blocks(self, schema: Mapping[str, Any], namespace: str, target: str, *, is_map: bool) -> None:
-        item_type = schema["values" if is_map else "items"]
+    def _defaults(self, reader: Type, resolved: set[int]) -> Iterator[str]:
+        """Yield the fields of the reader that the writer's record lacks, with their defaults."""
+        assert self._reader_tree is not None
+        inner = full_name(reader.schema, reader.namespace)[1]
+        for field in reader.schema["fields"]:
+            if id(field) in resolved:
+                continue
+            name = str(field.get("name"))
+            if "default" not in field:
+                names = "a record without this field", f"no default of the field {name[:100]!r}"
+                self._emit(f"unresolved{names!r}")
+                return
+            # The binary form of the default, read back, is its native value.
+            data = AvroWriter(self._reader_tree).encode_default(field["type"], inner, field["default"])
+            value = _Compiler(self._reader_tree).reader(field["type"], inner, 0, None)(data)
+            yield f"{name!r}: {self._constant(value)}"
+
+    def _enum(self, symbols: list[str], target: str, reader: Type | None) -> None:
+        names = dict(enumerate(symbols))
+        if reader is not None:
+            known, default = set(reader.schema["symbols"]), reader.schema.get("default")
+            names = {
+                number: symbol if symbol in known else default
+                for number, symbol in names.items()
+                if symbol in known or default in known
+            }
+        table = self._constant({number * 2: symbol for number, symbol in names.items()})
+        self._unsigned("x")
+        self._emit(f"{target} = {table}[x]")
+
+    def _blocks(
+        self, schema: Mapping[str, Any], namespace: str, target: str, reader: Type | None, *, is_map: bool
+    ) -> None:
+        part = "values" if is_map else "items"
+        item_type = schema[part]
+        wanted = None if reader is None else (reader.schema[part], reader.namespace)
         count, item, key = self._name(), self._name(), self._name()
         self._emit(f"{target} = {'{}' if is_map else '[]'}")
         self._emit("while 1:")
@@ -197,18 +258,18 @@ class _Compiler:
             with self._block():
                 if is_map:
                     self._primitive("string", key)
-                self._value(item_type, namespace, item)
+                self._value(item_type, namespace, item, wanted)
                 self._emit(f"{target}[{key}] = {item}" if is_map else f"{target}.append({item})")
 
-    def _union(self, schema: list[Any], namespace: str, target: str) -> None:
+    def _union(self, schema: list[Any], namespace: str, target: str, wanted: _Wanted) -> None:
         if self._indent > _MAX_INDENT + 4:
-            self._call(self._function(schema, namespace), target)
+            self._call(self._function(schema, namespace, wanted), target)
             return
         self._unsigned("x")
         for index, branch in enumerate(schema):
             self._emit(f"{'elif' if index else 'if'} x == {index * 2}:")
             with self._block():
-                self._value(branch, namespace, target)
+                self._value(branch, namespace, target, wanted)
         self._emit("else: bad_index()" if schema else "bad_index()")
 
     def _unsigned(self, target: str) -> None:
@@ -233,12 +294,45 @@ class _Compiler:
             decode = ".decode()" if kind == "string" else ""
             self._emit(f"j = i + (x >> 1); {target} = b[i:j]{decode}; i = j")
 
-    def _logical(self, schema: Mapping[str, Any], kind: str, target: str) -> None:
+    def _logical(self, schema: Mapping[str, Any], kind: str, target: str, reader: Type | None) -> None:
+        """Emit the promotion to the reader's type, and the conversion of the logical type.
+
+        The reader decides whether there is one, as Java's GenericDatumReader does. If both schemas have one, that of
+        the writer counts, which has the scale of a decimal and the unit of a time.
+        """
+        if reader is not None:
+            if promote := _PROMOTIONS.get((kind, reader.kind)):
+                self._emit(promote.format(target))
+            if logical_type(reader.schema, reader.kind) is None:
+                return
+            if logical_type(schema, kind) is None:
+                kind, schema = reader.kind, reader.schema
         name = logical_type(schema, kind)
         if name is None:
             return
         convert = decimal_of(schema.get("scale", 0)) if name == "decimal" else CONVERTS[name]
         self._emit(f"{target} = {self._constant(convert)}({target})")
+
+
+# The line that makes the reader's type of a value of the writer's type.
+_PROMOTIONS = {
+    **{(kind, wider): "{0} = float({0})" for kind in ("int", "long") for wider in ("float", "double")},
+    ("string", "bytes"): "{0} = {0}.encode()",
+    ("bytes", "string"): "{0} = {0}.decode()",
+}
+
+
+def _fields_of_reader(written: Mapping[str, Any], reader: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the reader's field for each field of the writer's record that it has by its name or by an alias."""
+    names = {str(field.get("name")) for field in written["fields"]}
+    fields = {str(field.get("name")): field for field in reader["fields"] if str(field.get("name")) in names}
+    for field in reader["fields"]:
+        aliases = field.get("aliases")
+        if str(field.get("name")) not in names and isinstance(aliases, list):
+            alias = next((it for it in aliases if it in names and it not in fields), None)
+            if alias is not None:
+                fields[alias] = field
+    return fields
 
 
 def _varint(b: bytes, i: int, first: int) -> tuple[int, int]:
@@ -276,6 +370,15 @@ def _bad_count() -> NoReturn:
 
 def _too_many() -> NoReturn:
     raise ValueError(f"the arrays have more than {_MOST_EMPTY_ITEMS} items that take no bytes")
+
+
+def _shown(kind: Type) -> str:
+    is_named = kind.kind in ("record", "enum", "fixed")
+    return f"{kind.kind} {full_name(kind.schema, kind.namespace)[0][:100]!r}" if is_named else kind.kind
+
+
+def _unresolved(written: str, wanted: str) -> NoReturn:
+    raise ValueError(f"the schemas do not resolve: {written} was written, the reader's schema has {wanted}")
 
 
 def _too_deep() -> NoReturn:

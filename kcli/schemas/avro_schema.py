@@ -1,33 +1,20 @@
-"""Types of a schema of Avro by name, and the schema made safe for fastavro. Pure.
+"""Types of a schema of Avro by name, and the reader's type for a type of the writer. Pure.
 
-fastavro reads recursive values with C recursion: a few bytes of a payload could crash the process. For fastavro,
-recursive types are therefore unrolled to `MAX_LEVELS` copies, whose names no type of the schemas can have. Logical
-types get names with the prefix `kcli-`, whose readers `kcli.schemas.avro` registers, because fastavro's lose digits, or
-fail outside datetime's years.
-
-Source: https://avro.apache.org/docs/1.12.0/specification/.
+Source: https://avro.apache.org/docs/1.12.0/specification/, also its section "Schema Resolution".
 """
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcli.schemas.contracts import MAX_DEPTH
 from kcli.schemas.simple_formats import check_depth
 
-#: Most levels of a type within itself.
-MAX_LEVELS = 64
-
-TOO_DEEP = "kcli-too-deep"
-RESOLVED = "kcli-resolved"
-
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _NAMED = ("record", "error", "enum", "fixed")
-_MAX_NODES = 100_000
 _MOST_SCALE = 10_000
 
 #: Logical types, and their base types.
@@ -47,14 +34,22 @@ LOGICAL = {
 }
 
 
-# The types with logical types that a reader may have for a type of the writer.
+# The types that a value of a primitive type may become in the reader's schema.
 _PROMOTED = {
-    "int": ("int", "long"),
-    "long": ("long",),
-    "string": ("string", "bytes"),
-    "bytes": ("bytes", "string"),
-    "fixed": ("fixed",),
+    "int": ("long", "float", "double"),
+    "long": ("float", "double"),
+    "float": ("double",),
+    "string": ("bytes",),
+    "bytes": ("string",),
 }
+
+
+class Type(NamedTuple):
+    """A type where a schema uses it: its kind ("union", "record", "int", ...), its schema, and the namespace in it."""
+
+    kind: str
+    schema: Any
+    namespace: str
 
 
 class SchemaTree:
@@ -147,6 +142,22 @@ class SchemaTree:
         if name in self.types:
             return name
         raise ValueError(f"there is no type {name!r}")
+
+    def definition(self, schema: Any, namespace: str) -> Type:
+        """Return the type that a schema is, names or contains as its only type. Raise ValueError."""
+        while True:
+            if isinstance(schema, list):
+                return Type("union", schema, namespace)
+            if isinstance(schema, str):
+                if schema in PRIMITIVES:
+                    return Type(schema, {}, namespace)
+                schema, namespace = self.types[self.resolve(schema, namespace)]
+            kind = schema.get("type")
+            if kind in _NAMED:
+                return Type("record" if kind == "error" else kind, schema, namespace)
+            if isinstance(kind, str) and (kind in ("array", "map") or kind in PRIMITIVES):
+                return Type(kind, schema, namespace)
+            schema = kind
 
     def least_bytes(self, schema: Any, namespace: str, depth: int = 0) -> int:
         """Return the fewest bytes that a value takes, at most 1."""
@@ -242,107 +253,37 @@ def _logical_shape(schema: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(schema.get(name) for name in ("logicalType", "precision", "scale"))
 
 
-class Expansion:
-    """The schema of a tree in the form that fastavro reads safely.
+def reader_type(written: Type, tree: SchemaTree, schema: Any, namespace: str) -> Type | None:
+    """Return the type of the reader's `schema` that takes values of the writer's type, not a union; None without one.
 
-    fastavro makes values of the logical types of the writer. In the schema of a writer, all types that have one, or may
-    have one in the reader's, therefore have the logical type `RESOLVED`, which knows the reader's type, too.
+    In a union it is the branch of the same name or kind, else the first of the same unqualified name, of an alias, or
+    to which values are promoted. That a record has the fields it needs is not checked, nor the items of arrays.
     """
-
-    def __init__(self, tree: SchemaTree, separator: str, reader: Expansion | None = None) -> None:
-        """`separator` is that of `separator_of`; `reader` the expansion of the reader's schema if this is the writer's.
-
-        `has_empty_items`: an array has items that take no bytes. It is set by `root`.
-        """
-        self._tree = tree
-        self._separator = separator
-        # fastavro cannot name a type without a namespace inside one that has one.
-        self._prefix = f"{separator}." if any("." in name for name in tree.types) else ""
-        self._reader = reader
-        self.has_empty_items = False
-        self._with_logical: set[str] = set()
-        self._written: set[str] = set()
-        self._nodes = 0
-
-    def root(self) -> Any:
-        """Return the schema. Raise ValueError."""
-        return self._build(self._tree.root, "", 0)
-
-    def _build(self, schema: Any, namespace: str, level: int) -> Any:
-        self._nodes += 1
-        if self._nodes > _MAX_NODES:
-            raise ValueError(f"it has more than {_MAX_NODES} types")
-        if isinstance(schema, list):
-            return [self._build(branch, namespace, level) for branch in schema]
-        if isinstance(schema, str):
-            if schema in PRIMITIVES:
-                return self._logical({}, schema) or schema
-            return self._named(*self._tree.types[self._tree.resolve(schema, namespace)], level)
-        kind = schema.get("type")
-        if kind in _NAMED:
-            return self._named(schema, namespace, level)
-        if kind == "array":
-            if self._tree.least_bytes(schema["items"], namespace) == 0:
-                self.has_empty_items = True
-            return {"type": "array", "items": self._build(schema["items"], namespace, level)}
-        if kind == "map":
-            return {"type": "map", "values": self._build(schema["values"], namespace, level)}
-        if isinstance(kind, str) and kind in PRIMITIVES:
-            return self._logical(schema, kind) or kind
-        return self._build(kind, namespace, level)
-
-    def _named(self, schema: Mapping[str, Any], namespace: str, level: int) -> Any:
-        name, inner = full_name(schema, namespace)
-        kind = schema["type"]
-        suffix = ""
-        if name in self._tree.recursive:
-            level += 1
-            if level > MAX_LEVELS:
-                return {"type": "null", "logicalType": TOO_DEEP}
-            suffix = f"{self._separator}{level}"
-        unique = f"{'' if '.' in name else self._prefix}{name}{suffix}"
-        if unique in self._written:
-            return unique
-        self._written.add(unique)
-        built: dict[str, Any] = {"type": kind, "name": unique}
-        aliases = schema.get("aliases")
-        if isinstance(aliases, list):
-            built["aliases"] = [f"{alias}{suffix}" for alias in aliases if isinstance(alias, str)]
-        if suffix:  # in another version of the schema, the type may not be recursive
-            built["aliases"] = [*built.get("aliases", ()), name]
-        if kind == "enum":
-            built["symbols"] = schema["symbols"]
-            if isinstance(schema.get("default"), str):
-                built["default"] = schema["default"]
-        elif kind == "fixed":
-            built |= self._logical(schema, kind) or {}
-            built["size"] = schema["size"]
-        else:
-            built["fields"] = [
-                {name: field[name] for name in ("name", "default", "aliases") if name in field}
-                | {"type": self._build(field["type"], inner, level)}
-                for field in schema["fields"]
-            ]
-        return built
-
-    def _logical(self, schema: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
-        """Return the type with its logical type; None if it has none, or one that is not valid (as Avro says)."""
-        name = logical_type(schema, kind)
-        if name is None:
-            may_have = self._reader is not None and not self._reader._with_logical.isdisjoint(_PROMOTED.get(kind, ()))
-            return {"type": kind, "logicalType": RESOLVED} if may_have else None
-        self._with_logical.add(kind)
-        own = {"type": kind, "logicalType": f"kcli-{name}"}
-        if name == "decimal":
-            own["kcliScale"] = schema.get("scale", 0)
-        return own if self._reader is None else {**own, "logicalType": RESOLVED, "kcliName": own["logicalType"]}
+    wanted = tree.definition(schema, namespace)
+    branches = [wanted]
+    if wanted.kind == "union":
+        branches = [tree.definition(branch, wanted.namespace) for branch in wanted.schema]
+    fitting = ((_distance(written, branch), branch) for branch in branches)
+    ranked = [(distance, branch) for distance, branch in fitting if distance is not None]
+    return min(ranked, key=lambda pair: pair[0])[1] if ranked else None
 
 
-def separator_of(*trees: SchemaTree) -> str:
-    """Return the text between the name of an unrolled type and its level: no name of the schemas contains it."""
-    types = {name: schema for tree in trees for name, (schema, _) in tree.types.items()}
-    names = json.dumps([*types, *(schema.get("aliases") for schema in types.values())])
-    return "_" * (1 + max(map(len, re.findall("_+", names)), default=0))
+def _distance(written: Type, reader: Type) -> int | None:
+    """Return 0 for the same type, 1 for another name of it, 2 and more for promotions; None if it does not fit."""
+    if written.kind != reader.kind:
+        promoted = _PROMOTED.get(written.kind, ())
+        return 2 + promoted.index(reader.kind) if reader.kind in promoted else None
+    if written.kind not in _NAMED:
+        return 0
+    if written.kind == "fixed" and written.schema["size"] != reader.schema["size"]:
+        return None
+    full, own = (full_name(it.schema, it.namespace)[0] for it in (written, reader))
+    if full == own:
+        return 0
+    aliases = reader.schema.get("aliases")
+    short = full.rpartition(".")[2]
+    names = [own.rpartition(".")[2], *(aliases if isinstance(aliases, list) else ())]
+    return 1 if full in names or short in names else None
 
 
 def logical_type(schema: Mapping[str, Any], kind: str) -> str | None:

@@ -49,6 +49,12 @@ class AvroWriter:
             raise EncodeError(f"the value is nested deeper than {MAX_DEPTH} levels") from None
         return bytes(out)
 
+    def encode_default(self, schema: Any, namespace: str, value: Any) -> bytes:
+        """Return the bytes of a default of this type, which is JSON of a schema. Raise EncodeError."""
+        out = bytearray()
+        self._default(out, schema, namespace, value, "default")
+        return bytes(out)
+
     def check_defaults(self) -> None:
         """Raise ValueError for the default of a field that its type does not allow."""
         for name, (schema, namespace) in self._tree.types.items():

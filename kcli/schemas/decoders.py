@@ -54,10 +54,7 @@ def _avro(side: Side, registry: SchemaRegistry | None, schema_file: str | None) 
 
 def avro_reader(registry: SchemaRegistry, reader: SchemaTree | None = None) -> MakeRead:
     """Return the maker of readers of Avro's payloads; `reader` is the reader's schema."""
-    from kcli.schemas.avro import make_read, require_fastavro, tree_of
-
-    if reader is not None:
-        require_fastavro()
+    from kcli.schemas.avro import make_read, tree_of
 
     def make(schema: Schema, start: int, is_apicurio: bool, after_guid: bytes) -> Read:
         return make_read(tree_of(schema.text, [used.text for _, used in registry.closure(schema)]), start, reader)

@@ -185,7 +185,7 @@ orders.select("key", "value.*", "value_error").show()
 
 Decoders without a schema have one column: string, hex and base64 a text, the letters of kcat's pack string a number,
 json, msgpack and auto a JSON text. Recursive types, and unions of several types, are JSON text as well. The machines of
-the executors need fastavro or protobuf.""",
+the executors need the package protobuf for Protobuf.""",
     "CLUSTERS": """\
 kcli ships itself to the workers, which need Python, pyspark, pyarrow and numpy:
 

@@ -99,10 +99,9 @@ def _subject(options: SourceOptions, side: DecodeOptions) -> str:
 
 def _column_type(side: DecodeOptions, text: str, referred: tuple[tuple[str, str], ...]) -> ColumnType:
     if side.name == "avro":
-        from kcli.schemas.avro import require_fastavro, tree_of
+        from kcli.schemas.avro import tree_of
         from kcli.spark.decoding.avro_types import avro_column_type
 
-        require_fastavro()
         return avro_column_type(tree_of(text, [used for _, used in referred]))
     if side.name == "protobuf":
         from kcli.schemas.protobuf_schema import messages_of, require_protobuf
