@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from kcli.cli import exit_status
-from kcli.cli.assignor.options import Compare, Members, Owned, Topics
+from kcli.cli.assignor.options import ChangeOptions, DescribedOptions
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
@@ -14,32 +14,10 @@ from kcli.cli.parser import Argument, Option
 def run(
     env: Environment,
     common: Common,
+    *,
     group: Annotated[str | None, Argument(metavar="[GROUP]", help="Group of the cluster.")] = None,
-    to: Annotated[str | None, Option("--to", metavar="NAME", help="Forecast with this assignor. [today's]")] = None,
-    members: Annotated[
-        str | None,
-        Option("--members", metavar="+N|-N", help="Add N members (sorted last), or remove the last N."),
-    ] = None,
-    add: Annotated[
-        list[str] | None,
-        Option(
-            "--add",
-            metavar="NAME[=TOPIC,TOPIC[@RACK][:INSTANCE]]",
-            help="Add a member (default: the most common topics); repeatable.",
-        ),
-    ] = None,
-    remove: Annotated[
-        list[str] | None,
-        Option("--remove", metavar="MEMBER", help="Remove a member by its id, instance id or client id; repeatable."),
-    ] = None,
-    partitions: Annotated[
-        list[str] | None,
-        Option("--partitions", metavar="TOPIC=N", help="Assume that a topic has N partitions; repeatable."),
-    ] = None,
-    compare: Compare = None,
-    member: Members = None,
-    topic: Topics = None,
-    owned: Owned = None,
+    changes: ChangeOptions,
+    described: DescribedOptions,
     strategy: Annotated[
         str | None,
         Option("--strategy", "-s", metavar="NAME", help="Assume this as today's assignor of the --member list."),
@@ -74,10 +52,8 @@ def run(
     from kcli.cli.assignor.diff_options import DiffOptions, situation_of
     from kcli.cli.assignor.forecast_report import DIFF, make_forecasts, show_forecasts
 
-    options = DiffOptions.parse(
-        group, to, members, add, remove, partitions, compare, given=(member, topic, owned), strategy=strategy
-    )
+    options = DiffOptions.parse(group, changes, described, strategy)
     situation = situation_of(common, options)
     forecasts = make_forecasts(situation, options.assignors_for(situation), options.changes_for(situation))
-    show_forecasts(env, DIFF, forecasts, common.output, compared=compare is not None)
+    show_forecasts(env, DIFF, forecasts, common.output, compared=changes.compare is not None)
     return exit_status.DONE

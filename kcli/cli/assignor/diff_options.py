@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.assignors.forecast import Changes, forecast_assignment
@@ -18,12 +17,13 @@ from kcli.cli.assignor.grammar import (
     parse_owned,
 )
 from kcli.cli.assignor.situation import Situation, described_situation, live_situation
+from kcli.cli.options import given_options
 from kcli.errors import ConfigError, NotFound, Refused
 
 if TYPE_CHECKING:
+    from kcli.cli.assignor.options import ChangeOptions, DescribedOptions
     from kcli.cli.options import Common
 
-Texts = Sequence[str] | None
 _MORE = re.compile(r"[+-][0-9]{1,5}")
 
 
@@ -44,38 +44,32 @@ class DiffOptions(NamedTuple):
     def parse(
         cls,
         group: str | None,
-        to: str | None,
-        members: str | None,
-        add: Texts,
-        remove: Texts,
-        partitions: Texts,
-        compare: Texts,
-        *,
-        given: tuple[Texts, Texts, Texts],
+        given: ChangeOptions,
+        described: DescribedOptions,
         strategy: str | None,
     ) -> DiffOptions:
-        """Check and parse the options; `given` are --member, --topic and --owned. `ConfigError` for invalid ones."""
-        assignors = [assignor_name(to, option="--to")] if to is not None else []
-        assignors += [name for name in parse_assignors("--compare", compare or []) if name not in assignors]
-        if members is not None and not _MORE.fullmatch(members):
-            raise ConfigError(f"--members: '{members}' is not valid; use +N to add N members or -N to remove N")
+        """Check and parse the options. `ConfigError` for invalid ones."""
+        assignors = [assignor_name(given.to, option="--to")] if given.to is not None else []
+        assignors += [name for name in parse_assignors("--compare", given.compare or []) if name not in assignors]
+        if given.members is not None and not _MORE.fullmatch(given.members):
+            raise ConfigError(f"--members: '{given.members}' is not valid; use +N to add N members or -N to remove N")
         changes = Changes(
-            int(members or 0),
-            parse_members("--add", add or []),
-            remove or (),
-            parse_counts("--partitions", partitions or []),
+            int(given.members or 0),
+            parse_members("--add", given.add or []),
+            given.remove or (),
+            parse_counts("--partitions", given.partitions or []),
         )
-        described = parse_owned(given[2] or [], parse_members("--member", given[0] or []))
+        members = parse_owned(described.owned or [], parse_members("--member", described.member or []))
         today = None if strategy is None else assignor_name(strategy, option="--strategy")
         if group is not None:
-            _check_alone(group, given, strategy)
-        elif not described:
+            _check_alone(group, described, strategy)
+        elif not members:
             raise ConfigError(
                 "GROUP is missing; give a group of the cluster, or describe one with --member NAME=TOPIC,TOPIC"
             )
         elif today is None and not assignors:
             raise ConfigError("the assignor is missing; give --strategy NAME or --to NAME")
-        return cls(group, assignors, changes, described, parse_described_topics(given[1] or []), today)
+        return cls(group, assignors, changes, members, parse_described_topics(described.topic or []), today)
 
     def assignors_for(self, situation: Situation) -> list[str]:
         """Return the assignors to forecast, by default today's. `Refused` if kcli does not have that one."""
@@ -99,11 +93,10 @@ class DiffOptions(NamedTuple):
         return changes
 
 
-def _check_alone(group: str, given: tuple[Texts, Texts, Texts], strategy: str | None) -> None:
+def _check_alone(group: str, described: DescribedOptions, strategy: str | None) -> None:
     if group == "":
         raise ConfigError("the group name must not be empty")
-    options = dict(zip(("--member", "--topic", "--owned", "--strategy"), (*given, strategy), strict=True))
-    for option, value in options.items():
+    for option, value in {**given_options(described), "--strategy": strategy}.items():
         if value:
             raise ConfigError(
                 f"{option} describes a group that need not exist; it cannot be combined with GROUP ({group})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from kcli.cli import exit_status
-from kcli.cli.assignor.options import Compare, Members, Owned, Topics
+from kcli.cli.assignor.options import Compare, DescribedOptions
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
@@ -15,10 +15,9 @@ from kcli.errors import ConfigError
 def run(
     env: Environment,
     common: Common,
+    *,
     strategy: Annotated[str | None, Option("--strategy", "-s", metavar="NAME", help="Use this assignor.")] = None,
-    member: Members = None,
-    topic: Topics = None,
-    owned: Owned = None,
+    described: DescribedOptions,
     compare: Compare = None,
 ) -> int:
     """Show the assignment for members and topics that need not exist.
@@ -43,9 +42,9 @@ def run(
     assignors += [name for name in parse_assignors("--compare", compare or []) if name not in assignors]
     if not assignors:
         raise ConfigError("the assignor is missing; give --strategy NAME, or --compare NAME,NAME for several")
-    members = parse_owned(owned or [], parse_members("--member", member or []))
+    members = parse_owned(described.owned or [], parse_members("--member", described.member or []))
     if not members:
         raise ConfigError("the members are missing; give --member NAME=TOPIC,TOPIC for each")
-    situation = described_situation(common, "", members, parse_described_topics(topic or []))
+    situation = described_situation(common, "", members, parse_described_topics(described.topic or []))
     show_forecasts(env, SHOW, make_forecasts(situation, assignors), common.output, compared=compare is not None)
     return exit_status.DONE
