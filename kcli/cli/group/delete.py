@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import GroupNames, Match
+from kcli.cli.group.selection import ChosenGroups, find_selected
 from kcli.cli.mutation import Execute, Mutation, PlanRow
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
@@ -23,8 +23,7 @@ DELETION = Mutation(
 def run(
     env: Environment,
     common: Common,
-    group: GroupNames = None,
-    match: Match = None,
+    groups: ChosenGroups,
     if_exists: Annotated[bool, Option("--if-exists", help="Skip groups that do not exist.")] = False,
     execute: Execute = False,
 ) -> int:
@@ -38,19 +37,16 @@ def run(
     --execute saves the committed offsets first; `kcli offsets undo` restores them. The start offsets of share groups
     are not saved.
     """
-    from kcli.admin.groups.listing import select_groups
     from kcli.admin.groups.removal import plan_group_deletion
     from kcli.admin.offsets.apply import apply_group_deletion
     from kcli.admin.offsets.snapshots import SnapshotStore
     from kcli.admin.state_files import default_folder
-    from kcli.cli.group.selection import check_selection
     from kcli.cli.mutation import with_undo_hint
 
-    found = check_selection(group or (), match)
     deadline_ms = common.deadline_ms()
     store = SnapshotStore(default_folder(env.environ))
     with closing(common.connect()) as client:
-        selected = select_groups(client, group or (), found, deadline_ms)
+        selected = find_selected(client, groups, deadline_ms)
         for node, error in selected.failed_brokers.items():
             env.report(f"kcli: the groups of {node} are unknown: {error}")
         plan = plan_group_deletion(client, selected.groups, deadline_ms)

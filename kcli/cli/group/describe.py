@@ -7,15 +7,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import AllGroups, GroupNames, IsolationLevel, Match, NoTimeLag, Wide
-from kcli.cli.options import Common
+from kcli.cli.group.selection import GroupSelection, LagOptions, Wide
+from kcli.cli.options import Common, given_options
 from kcli.cli.parser import Option
 from kcli.errors import ConfigError, KcliError
 from kcli.text import format_count, format_duration, group_text
 
 if TYPE_CHECKING:
-    import re
-
     from kcli.admin.groups.lag import LagTotals, PartitionLag
     from kcli.admin.groups.listing import SelectedGroups
     from kcli.admin.groups.survey import GroupSurvey
@@ -31,9 +29,8 @@ FEW = 10  # with more groups than that, standard error has only the grand total
 def run(
     env: Environment,
     common: Common,
-    group: GroupNames = None,
-    all_groups: AllGroups = False,
-    match: Match = None,
+    groups: GroupSelection,
+    *,
     members: Annotated[
         bool, Option("--members", help="Show the members and their partitions instead of offsets.")
     ] = False,
@@ -44,8 +41,7 @@ def run(
     sort: Annotated[
         str, Option("--sort", metavar="KEY", help="Sort within a group by topic, lag, time-lag or member.")
     ] = BY_TOPIC,
-    isolation_level: IsolationLevel = None,
-    no_time_lag: NoTimeLag = False,
+    measure: LagOptions,
     wide: Wide = False,
 ) -> int:
     """Show the lag of groups: a row for each partition that is committed or owned.
@@ -60,27 +56,25 @@ def run(
     always gets all columns, but columns may be added: let scripts use the headings, or csv or json.
     """
     from kcli.cli.group.rows import check_sort
-    from kcli.cli.group.selection import check_selection, survey_selected, without_collections
+    from kcli.cli.group.selection import survey_selected, without_collections
 
-    found = check_selection(group or (), match, every=all_groups)
     if members and state:
         raise ConfigError("--members and --state cannot be combined")
     check_sort(sort)
     if members or state:
-        offset_options = {
+        offset_options: dict[str, object] = {
             "--lagging": lagging,
             "--sort": sort != BY_TOPIC,
-            "--isolation-level": isolation_level is not None,
-            "--no-time-lag": no_time_lag,
+            **given_options(measure),
         }
         _refuse("--members" if members else "--state", offset_options)
-        return _describe(env, common, group or (), found, members=members, wide=wide)
+        return _describe(env, common, groups, members=members, wide=wide)
     with without_collections():
-        selected, surveys = survey_selected(common, group or (), found, isolation_level, time_lag=not no_time_lag)
+        selected, surveys = survey_selected(common, groups, measure)
         return _show_partitions(env, common, selected, surveys, sort, lagging=lagging, wide=wide)
 
 
-def _refuse(table: str, offset_options: dict[str, bool]) -> None:
+def _refuse(table: str, offset_options: dict[str, object]) -> None:
     for option, is_given in offset_options.items():
         if is_given:
             raise ConfigError(f"{option} cannot be combined with {table}")
@@ -138,14 +132,13 @@ def _show_partitions(
 def _describe(
     env: Environment,
     common: Common,
-    names: Sequence[str],
-    found: re.Pattern[str] | None,
+    groups: GroupSelection,
     *,
     members: bool,
     wide: bool,
 ) -> int:
     from kcli.admin.groups.describe import describe_groups
-    from kcli.admin.groups.listing import select_groups, with_suggestions
+    from kcli.admin.groups.listing import with_suggestions
     from kcli.cli.group.rows import (
         OPTIONAL_OF_MEMBERS,
         OPTIONAL_OF_STATES,
@@ -157,13 +150,13 @@ def _describe(
         member_rows,
         state_rows,
     )
-    from kcli.cli.group.selection import status_of_groups
+    from kcli.cli.group.selection import find_selected, status_of_groups
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
 
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
-        selected = select_groups(client, names, found, deadline_ms)
+        selected = find_selected(client, groups, deadline_ms)
         described = describe_groups(client, selected.groups, deadline_ms)
         described.errors = with_suggestions(client, described.errors, deadline_ms)
     items = [

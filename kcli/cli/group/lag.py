@@ -9,24 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.group.openmetrics import (
-    ClusterName,
-    MetricNames,
+    MetricOptions,
     add_survey,
-    metrics_maker,
     report_failures,
     without_metrics,
 )
 from kcli.cli.group.selection import (
-    AllGroups,
-    GroupNames,
-    IsolationLevel,
-    Match,
-    NoTimeLag,
+    GroupSelection,
+    LagOptions,
     Wide,
     status_of_survey,
 )
 from kcli.cli.options import OUTPUTS as COMMON_OUTPUTS
-from kcli.cli.options import Common, check_choice, naming
+from kcli.cli.options import Common, check_choice, given_options, naming
 from kcli.cli.output.openmetrics import print_metrics
 from kcli.cli.parser import Option
 from kcli.errors import ConfigError
@@ -50,19 +45,16 @@ OPTIONAL = ["time_lag", "state", "max_lag", "members", "unknown", "partitions", 
 def run(
     env: Environment,
     common: Common,
-    group: GroupNames = None,
-    all_groups: AllGroups = False,
-    match: Match = None,
+    groups: GroupSelection,
+    *,
     by_topic: Annotated[bool, Option("--by-topic", help="Show a line for each topic of each group.")] = False,
     fail_if: Annotated[
         str | None,
         Option("--fail-if", metavar="CONDITION", help="Exit with 6 if it holds for a group: 'lag>99 or age>10m'."),
     ] = None,
-    isolation_level: IsolationLevel = None,
-    no_time_lag: NoTimeLag = False,
+    measure: LagOptions,
     wide: Wide = False,
-    metric_names: MetricNames = None,
-    cluster_name: ClusterName = None,
+    metric: MetricOptions,
     output: Annotated[
         str | None,
         Option("--output", "-O", metavar="|".join(OUTPUTS), help="Set the output format. [KCLI_OUTPUT; table]"),
@@ -84,24 +76,23 @@ def run(
     If no broker answers, the metrics are kcli_up 0, and the status is 5.
     """
     from kcli.admin.groups.group_conditions import needs_records, parse_group_condition
-    from kcli.cli.group.selection import check_selection, survey_selected, without_collections
+    from kcli.cli.group.selection import survey_selected, without_collections
 
-    found = check_selection(group or (), match, every=all_groups)
     with naming("--fail-if"):
         condition = None if fail_if is None else parse_group_condition(fail_if)
-    if no_time_lag and needs_records(condition):
+    if measure.no_time_lag and needs_records(condition):
         raise ConfigError("--fail-if with time-lag or age cannot be combined with --no-time-lag")
     if output is not None:
         check_choice("--output", output, OUTPUTS)
     as_metrics = output == OPENMETRICS
-    if not as_metrics and (metric_names or cluster_name):
+    if not as_metrics and given_options(metric):
         raise ConfigError("--metric-names and --cluster-name require --output openmetrics")
     if as_metrics and by_topic:
         raise ConfigError("--by-topic cannot be combined with --output openmetrics, which has the topics already")
-    make = metrics_maker(common, metric_names, cluster_name) if as_metrics else None
+    make = metric.maker(common) if as_metrics else None
     with without_collections():
         with without_metrics(env, make) if make is not None else nullcontext():
-            selected, surveys = survey_selected(common, group or (), found, isolation_level, time_lag=not no_time_lag)
+            selected, surveys = survey_selected(common, groups, measure)
         if make is not None:
             metrics = make()
             add_survey(metrics, env.clock.wall_ms(), selected, surveys)

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.group.openmetrics import ClusterName, MetricNames, add_survey, metrics_maker
-from kcli.cli.group.selection import AllGroups, GroupNames, IsolationLevel, Match, NoTimeLag
+from kcli.cli.group.openmetrics import MetricOptions, add_survey
+from kcli.cli.group.selection import GroupSelection, LagOptions
 from kcli.cli.options import Common
 from kcli.cli.output.openmetrics import LISTEN, Families, metrics_served, parse_listen
 from kcli.cli.parser import Option
 from kcli.errors import BrokerError, KcliError, WakeupError
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Sequence
-
     from kcli.admin.groups.lag_metrics import LagMetrics
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 
@@ -30,19 +27,16 @@ _FIRST_SURVEY_S = 9.0
 def run(
     env: Environment,
     common: Common,
-    group: GroupNames = None,
-    all_groups: AllGroups = False,
-    match: Match = None,
+    groups: GroupSelection,
+    *,
     listen: Annotated[
         str, Option("--listen", metavar="HOST:PORT", help="Serve on this address, without encryption and passwords.")
     ] = LISTEN,
     interval: Annotated[
         float, Option("--interval", metavar="SECONDS", help="Survey the groups every N seconds.")
     ] = INTERVAL_S,
-    metric_names: MetricNames = None,
-    cluster_name: ClusterName = None,
-    isolation_level: IsolationLevel = None,
-    no_time_lag: NoTimeLag = False,
+    metric: MetricOptions,
+    measure: LagOptions,
 ) -> int:
     """Serve the lag of groups to Prometheus, at http://HOST:PORT/metrics, until Ctrl-C or SIGTERM.
 
@@ -71,18 +65,14 @@ def run(
     kafka_consumergroup_group_sum_lag         (the same)
     """
     from kcli.cli.environment import StopSignals
-    from kcli.cli.group.selection import check_selection
     from kcli.cli.options import check_interval
-    from kcli.client.config import ConsumerConfig
 
-    found = check_selection(group or (), match, every=all_groups)
     check_interval(interval)
     address = parse_listen(listen)
-    make = metrics_maker(common, metric_names, cluster_name)
-    own = {} if isolation_level is None else {"isolation_level": isolation_level}
-    config = common.config(ConsumerConfig, **own)
+    make = metric.maker(common)
+    config = measure.config(common)
     timeout_ms = min(common.timeout_ms, interval * 1000)
-    wanted = Wanted(group or (), found, int(config.reads_committed), not no_time_lag, timeout_ms)
+    wanted = Wanted(groups, int(config.reads_committed), not measure.no_time_lag, timeout_ms)
     with closing(common.connect(config)) as client, StopSignals(client.wakeup) as signals:
         surveyor, page = Surveyor(env, client, wanted, make), Page()
         with metrics_served(page, address, env), suppress(WakeupError):
@@ -94,10 +84,9 @@ def run(
 
 
 class Wanted(NamedTuple):
-    """The groups to survey, as `selection.survey_selected` takes them, and the time limit of a survey."""
+    """The groups to survey, the end of the log, whether records are read, and the time limit of a survey."""
 
-    names: Sequence[str]
-    pattern: re.Pattern[str] | None
+    groups: GroupSelection
     isolation_level: int
     time_lag: bool
     timeout_ms: float
@@ -118,13 +107,13 @@ class Surveyor:
 
     def survey(self) -> Families:
         """Return the metrics of the groups now. A refusal of the first survey is raised."""
-        from kcli.admin.groups.listing import select_groups
         from kcli.admin.groups.survey import survey_groups
+        from kcli.cli.group.selection import find_selected
 
         metrics, client, wanted = self._make(), self._client, self._wanted
         deadline_ms = client.clock.now_ms() + wanted.timeout_ms
         try:
-            selected = select_groups(client, wanted.names, wanted.pattern, deadline_ms)
+            selected = find_selected(client, wanted.groups, deadline_ms)
             level, time_lag = wanted.isolation_level, wanted.time_lag
             surveys = survey_groups(client, selected.groups, deadline_ms, isolation_level=level, time_lag=time_lag)
             failed = selected.failures(surveys)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kcli.cli.options import check_choice
 from kcli.cli.output.openmetrics import check_package, print_metrics
@@ -20,32 +20,37 @@ if TYPE_CHECKING:
     from kcli.cli.options import Common
     from kcli.client.requests import Results
 
-MetricNames = Annotated[
-    str | None,
-    Option(
-        "--metric-names",
-        metavar="kafka-lag-exporter|kminion",
-        help="Use the metric names and labels of this exporter. [kafka-lag-exporter]",
-    ),
-]
-ClusterName = Annotated[
-    str | None,
-    Option(
-        "--cluster-name", metavar="NAME", help="Set the label cluster_name. [the profile, else the bootstrap servers]"
-    ),
-]
 
+class MetricOptions(NamedTuple):
+    """The names and labels of lag metrics."""
 
-def metrics_maker(common: Common, names: str | None, cluster: str | None) -> Callable[[], LagMetrics]:
-    """Return a maker of empty `LagMetrics`. ConfigError for a wrong option, or without prometheus_client."""
-    from kcli.admin.groups.lag_metrics import LAG_EXPORTER, STYLES, LagMetrics
+    metric_names: Annotated[
+        str | None,
+        Option(
+            "--metric-names",
+            metavar="kafka-lag-exporter|kminion",
+            help="Use the metric names and labels of this exporter. [kafka-lag-exporter]",
+        ),
+    ] = None
+    cluster_name: Annotated[
+        str | None,
+        Option(
+            "--cluster-name",
+            metavar="NAME",
+            help="Set the label cluster_name. [the profile, else the bootstrap servers]",
+        ),
+    ] = None
 
-    style = LAG_EXPORTER if names is None else names
-    check_choice("--metric-names", style, STYLES)
-    check_package()
-    profile = common.profile.applied
-    cluster = cluster or (profile.name if profile is not None else common.given["bootstrap.servers"])
-    return lambda: LagMetrics(style, cluster)
+    def maker(self, common: Common) -> Callable[[], LagMetrics]:
+        """Return a maker of empty `LagMetrics`. ConfigError for a wrong option, or without prometheus_client."""
+        from kcli.admin.groups.lag_metrics import LAG_EXPORTER, STYLES, LagMetrics
+
+        style = LAG_EXPORTER if self.metric_names is None else self.metric_names
+        check_choice("--metric-names", style, STYLES)
+        check_package()
+        profile = common.profile.applied
+        cluster = self.cluster_name or (profile.name if profile is not None else common.given["bootstrap.servers"])
+        return lambda: LagMetrics(style, cluster)
 
 
 @contextmanager

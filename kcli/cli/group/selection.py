@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kcli.cli import exit_status
 from kcli.cli.parser import Argument, Option
@@ -16,36 +16,76 @@ if TYPE_CHECKING:
     from kcli.admin.groups.listing import SelectedGroups
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.cli.options import Common
+    from kcli.client.config import ConsumerConfig
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.requests import Results
     from kcli.errors import KcliError
 
 GroupNames = Annotated[list[str] | None, Argument(metavar="[GROUP...]", help="Names of groups.")]
-AllGroups = Annotated[bool, Option("--all", help="Select all groups of the cluster.")]
 Match = Annotated[
     str | None,
     Option("--match", metavar="REGEX", help="Select groups whose name contains a match; ^ and $ anchor it."),
 ]
-IsolationLevel = Annotated[
-    str | None,
-    Option(
-        "--isolation-level",
-        metavar="LEVEL",
-        help="read_committed: measure the lag up to the last stable offset. [read_uncommitted]",
-    ),
-]
 Wide = Annotated[bool, Option("--wide", help="Show all columns, even if the terminal is too narrow.")]
-NoTimeLag = Annotated[bool, Option("--no-time-lag", help="Do not read the record at each committed offset.")]
 
 
-def check_selection(names: Sequence[str], match: str | None, *, every: bool | None = None) -> re.Pattern[str] | None:
-    """Return the pattern of --match. ConfigError unless groups are selected in exactly one form.
+class GroupSelection(NamedTuple):
+    """Groups: those with these names, or those that match, or all of the cluster."""
 
-    `every` is the value of --all; None for a command that does not have it.
-    """
-    if sum((bool(names), bool(every), match is not None)) != 1:
-        others = " or --match REGEX" if every is None else ", --all, or --match REGEX"
-        raise ConfigError(f"select groups in exactly one form: group names{others}")
-    return pattern(match)
+    group: GroupNames = None
+    all_groups: Annotated[bool, Option("--all", help="Select all groups of the cluster.")] = False
+    match: Match = None
+
+    def check(self) -> None:
+        """Raise ConfigError unless groups are selected in exactly one form, and if --match is not valid."""
+        if sum((bool(self.group), self.all_groups, self.match is not None)) != 1:
+            raise ConfigError("select groups in exactly one form: group names, --all, or --match REGEX")
+        pattern(self.match)
+
+
+class ChosenGroups(NamedTuple):
+    """Groups to change: those with these names, or those that match."""
+
+    group: GroupNames = None
+    match: Match = None
+
+    def check(self) -> None:
+        """Raise ConfigError unless groups are selected in exactly one form, and if --match is not valid."""
+        if bool(self.group) == (self.match is not None):
+            raise ConfigError("select groups in exactly one form: group names or --match REGEX")
+        pattern(self.match)
+
+
+class LagOptions(NamedTuple):
+    """The end of the log and the records from which the lag is measured."""
+
+    isolation_level: Annotated[
+        str | None,
+        Option(
+            "--isolation-level",
+            metavar="LEVEL",
+            help="read_committed: measure the lag up to the last stable offset. [read_uncommitted]",
+        ),
+    ] = None
+    no_time_lag: Annotated[bool, Option("--no-time-lag", help="Do not read the record at each committed offset.")] = (
+        False
+    )
+
+    def config(self, common: Common) -> ConsumerConfig:
+        """Return the configuration. The isolation level is a consumer property, so that a shared file can set it."""
+        from kcli.client.config import ConsumerConfig
+
+        own = {} if self.isolation_level is None else {"isolation_level": self.isolation_level}
+        return common.config(ConsumerConfig, **own)
+
+
+def find_selected(
+    client: ConsumerNetworkClient, groups: GroupSelection | ChosenGroups, deadline_ms: float
+) -> SelectedGroups:
+    """Return the selected groups of the cluster."""
+    from kcli.admin.groups.listing import select_groups
+
+    return select_groups(client, groups.group or (), pattern(groups.match), deadline_ms)
 
 
 def pattern(match: str | None) -> re.Pattern[str] | None:
@@ -61,28 +101,19 @@ def pattern(match: str | None) -> re.Pattern[str] | None:
 
 
 def survey_selected(
-    common: Common,
-    names: Sequence[str],
-    found: re.Pattern[str] | None,
-    isolation_level: str | None,
-    *,
-    time_lag: bool,
+    common: Common, groups: GroupSelection, lag: LagOptions
 ) -> tuple[SelectedGroups, Results[str, GroupSurvey]]:
-    """Survey the groups with these names, else those whose name contains a match, else all.
-
-    The isolation level is a consumer property, so that a shared properties file can set it.
-    """
-    from kcli.admin.groups.listing import select_groups, with_suggestions
+    """Survey the selected groups."""
+    from kcli.admin.groups.listing import with_suggestions
     from kcli.admin.groups.survey import survey_groups
-    from kcli.client.config import ConsumerConfig
 
-    own = {} if isolation_level is None else {"isolation_level": isolation_level}
-    config = common.config(ConsumerConfig, **own)
-    level = int(config.reads_committed)
-    deadline_ms = common.deadline_ms()
+    config = lag.config(common)
+    level, deadline_ms = int(config.reads_committed), common.deadline_ms()
     with closing(common.connect(config)) as client:
-        selected = select_groups(client, names, found, deadline_ms)
-        surveys = survey_groups(client, selected.groups, deadline_ms, isolation_level=level, time_lag=time_lag)
+        selected = find_selected(client, groups, deadline_ms)
+        surveys = survey_groups(
+            client, selected.groups, deadline_ms, isolation_level=level, time_lag=not lag.no_time_lag
+        )
         surveys.errors = with_suggestions(client, surveys.errors, deadline_ms)
         return selected, surveys
 

@@ -39,10 +39,10 @@ def run(
     from kcli.admin.offsets.plan_files import offsets_for_groups, rows_of_groups
     from kcli.admin.offsets.plan_reading import read_plan_file
     from kcli.admin.offsets.reset import plan_group_reset
-    from kcli.cli.offsets.options import file_name, parse_policies, read_text
+    from kcli.cli.offsets.options import PolicyOptions, file_name, read_text
     from kcli.cli.offsets.run_plan import run_plan
 
-    policies = parse_policies("refuse", if_out_of_range)
+    policies = PolicyOptions(if_out_of_range=if_out_of_range).parse()
     source = file_name(file)
     content = read_plan_file(read_text(file, env.stdin_bytes), source)
     if isinstance(content, Plan):

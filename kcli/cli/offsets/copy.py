@@ -29,14 +29,14 @@ def run(
     restores the previous offsets, as for `kcli offsets reset`.
     """
     from kcli.admin.offsets.reset import plan_copy
-    from kcli.cli.offsets.options import parse_policies, parse_scope
+    from kcli.cli.offsets.options import PolicyOptions, parse_scope
     from kcli.cli.offsets.run_plan import run_plan
     from kcli.errors import ConfigError
 
     if group == to_group:
         raise ConfigError(f"cannot copy group {group_text(group)} to itself")
     scope = parse_scope(topic)
-    policy = parse_policies("refuse", if_out_of_range)["if_out_of_range"]
+    policy = PolicyOptions(if_out_of_range=if_out_of_range).parse()["if_out_of_range"]
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
         plan, state = plan_copy(client, group, to_group, deadline_ms, scope=scope, if_out_of_range=policy)

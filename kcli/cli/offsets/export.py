@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import AllGroups, GroupNames, Match
+from kcli.cli.group.selection import GroupSelection, find_selected
 from kcli.cli.offsets.options import TopicScope
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 def run(
     env: Environment,
     common: Common,
-    group: GroupNames = None,
-    all_groups: AllGroups = False,
-    match: Match = None,
+    groups: GroupSelection,
     topic: TopicScope = None,
     apache: Annotated[
         bool, Option("--apache", help="Write lines for kafka-consumer-groups --from-file; no epochs, no metadata.")
@@ -34,18 +32,15 @@ def run(
     written on standard output, and the status is not 0. Groups that still commit are named on standard error. With
     --all and --match share groups are left out, because they have no committed offsets.
     """
-    from kcli.admin.groups.listing import select_groups
     from kcli.admin.offsets.positions import export_offsets
-    from kcli.cli.group.selection import check_selection
     from kcli.cli.offsets.options import parse_scope
     from kcli.text import format_count, group_text
 
-    found = check_selection(group or (), match, every=all_groups)
     scope = parse_scope(topic)
     output = _form(common.output_option, apache=apache)
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
-        selected = select_groups(client, group or (), found, deadline_ms)
+        selected = find_selected(client, groups, deadline_ms)
         export = export_offsets(client, selected, scope, deadline_ms)
     env.stdout.write(_text(env, export.positions, output))
     for name, positions in export.groups.items():

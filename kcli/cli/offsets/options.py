@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, TypedDict
 
+from kcli.cli.options import check_choice, given_options, naming, option_name
 from kcli.cli.parser import Option
 from kcli.errors import ConfigError
 
@@ -28,23 +29,48 @@ IfOutOfRangeText = Annotated[
 
 
 class TargetOptions(NamedTuple):
-    """The options that name the target of a reset; None and False: not given."""
+    """The options that name the target of a reset."""
 
-    to_earliest: bool = False
-    to_latest: bool = False
-    to_current: bool = False
-    to_offset: int | None = None
-    shift_by: int | None = None
-    to_datetime: str | None = None
-    by_duration: str | None = None
-    from_file: str | None = None
-    to_group_of: str | None = None
+    to_earliest: Annotated[bool, Option("--to-earliest", help="Move to the start of the log.")] = False
+    to_latest: Annotated[bool, Option("--to-latest", help="Move to the end of the log.")] = False
+    to_current: Annotated[
+        bool, Option("--to-current", help="Keep the current offsets: show or save them as a plan.")
+    ] = False
+    to_offset: Annotated[
+        int | None, Option("--to-offset", metavar="N", help="Move to this offset in every partition.")
+    ] = None
+    shift_by: Annotated[
+        int | None, Option("--shift-by", metavar="N", help="Move by N offsets, back if N is negative.")
+    ] = None
+    to_datetime: Annotated[
+        str | None,
+        Option(
+            "--to-datetime",
+            metavar="TIME",
+            help="Move to the first record at or after this time: 2024-01-31T10:00, with Z or +02:00 (none: UTC).",
+        ),
+    ] = None
+    by_duration: Annotated[
+        str | None,
+        Option(
+            "--by-duration",
+            metavar="DURATION",
+            help="Move to the first record of this time before now: 1h30m, PT1H30M.",
+        ),
+    ] = None
+    from_file: Annotated[
+        str | None,
+        Option(
+            "--from-file", metavar="FILE", help="Move to the offsets of a plan, an export, or Apache's CSV; -: stdin."
+        ),
+    ] = None
+    to_group_of: Annotated[
+        str | None, Option("--to-group-of", metavar="GROUP", help="Move to the committed offsets of this other group.")
+    ] = None
 
     def check(self) -> None:
         """Raise ConfigError unless exactly one is given."""
-        given = [
-            option_name(name) for name, value in self._asdict().items() if value is not None and value is not False
-        ]
+        given = list(given_options(self))
         if not given:
             raise ConfigError(f"give exactly one target: {', '.join(map(option_name, self._fields))}")
         if len(given) > 1:
@@ -55,7 +81,6 @@ class TargetOptions(NamedTuple):
         from kcli.admin.offsets import offset_plan
         from kcli.text import parse_duration, parse_time
 
-        self.check()
         if self.to_earliest:
             return offset_plan.ToEarliest()
         if self.to_latest:
@@ -70,8 +95,6 @@ class TargetOptions(NamedTuple):
             if abs(self.shift_by) > _LARGEST_OFFSET:
                 raise ConfigError(f"--shift-by: {self.shift_by} is not valid; use at most {_LARGEST_OFFSET}")
             return offset_plan.ShiftBy(self.shift_by)
-        from kcli.cli.options import naming
-
         if self.to_datetime is not None:
             with naming("--to-datetime"):
                 return offset_plan.ToTime(parse_time(self.to_datetime.removeprefix("@"), now_ms))
@@ -81,11 +104,6 @@ class TargetOptions(NamedTuple):
         return None
 
 
-def option_name(name: str) -> str:
-    """Return `--to-offset` for `to_offset`."""
-    return "--" + name.replace("_", "-")
-
-
 class Policies(TypedDict):
     """Keywords of `plan_group_reset`: the policies for a partition that cannot be set as requested."""
 
@@ -93,17 +111,28 @@ class Policies(TypedDict):
     if_out_of_range: IfOutOfRange
 
 
-def parse_policies(if_no_record: str, if_out_of_range: str) -> Policies:
-    """Return the policies. ConfigError for an unknown value."""
-    return {
-        "if_no_record": _one_of("--if-no-record", if_no_record, "refuse", "end", "skip"),
-        "if_out_of_range": _one_of("--if-out-of-range", if_out_of_range, "refuse", "clamp", "skip"),
-    }
+class PolicyOptions(NamedTuple):
+    """The policies for partitions that cannot be set as requested."""
+
+    if_no_record: Annotated[
+        str,
+        Option(
+            "--if-no-record",
+            metavar="refuse|end|skip",
+            help="Without a record since that time, or an offset to shift: refuse, use the log end, or skip. [refuse]",
+        ),
+    ] = "refuse"
+    if_out_of_range: IfOutOfRangeText = "refuse"
+
+    def parse(self) -> Policies:
+        """Return the policies. ConfigError for an unknown value."""
+        return {
+            "if_no_record": _one_of("--if-no-record", self.if_no_record, "refuse", "end", "skip"),
+            "if_out_of_range": _one_of("--if-out-of-range", self.if_out_of_range, "refuse", "clamp", "skip"),
+        }
 
 
 def _one_of(option: str, value: str, *values: str) -> Any:
-    from kcli.cli.options import check_choice
-
     check_choice(option, value, values)
     return value
 
@@ -115,13 +144,25 @@ def parse_scope(topics: list[str] | None) -> Scope:
     return parse_topics(topics) if topics else None
 
 
-def parse_reset_scope(topics: list[str], *, all_topics: bool, optional: bool) -> Scope:
-    """Return the scope of `--topic` or `--all-topics`; ConfigError unless one is given, or none if it is `optional`."""
-    if bool(topics) + all_topics != 1 and not (optional and not topics and not all_topics):
-        raise ConfigError(
-            "give either --topic TOPIC[:0,1,2] or --all-topics (all topics in which the group has committed)"
-        )
-    return parse_scope(topics)
+class ResetScope(NamedTuple):
+    """The partitions to move."""
+
+    all_topics: Annotated[
+        bool, Option("--all-topics", help="Move all partitions of the topics in which the group has committed.")
+    ] = False
+    topic: Annotated[
+        list[str] | None,
+        Option("--topic", "-t", metavar="TOPIC[:P,P]", help="Move only this topic, or these partitions; repeatable."),
+    ] = None
+
+    def scope(self, target: TargetOptions) -> Scope:
+        """Return the scope. ConfigError unless one is given, or none for a target in a file."""
+        count = bool(self.topic) + self.all_topics
+        if count > 1 or (count == 0 and target.from_file is None):
+            raise ConfigError(
+                "give either --topic TOPIC[:0,1,2] or --all-topics (all topics in which the group has committed)"
+            )
+        return parse_scope(self.topic)
 
 
 def read_text(path: str, stdin: BinaryIO) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import AllGroups, GroupNames, Match, Wide
+from kcli.cli.group.selection import GroupSelection, LagOptions, Wide
 from kcli.cli.options import Common
 from kcli.text import group_text
 
@@ -23,9 +23,7 @@ OPTIONAL = ["where", "end", "start", "leader_epoch", "metadata"]  # the most imp
 def run(
     env: Environment,
     common: Common,
-    group: GroupNames = None,
-    all_groups: AllGroups = False,
-    match: Match = None,
+    groups: GroupSelection,
     wide: Wide = False,
 ) -> int:
     """Show the committed offsets of groups: a row for each partition.
@@ -34,13 +32,12 @@ def run(
     members continue as auto.offset.reset says), or beyond-end (the log was truncated, or the topic was recreated).
     METADATA is the text stored with the commit. Share groups have start offsets. The command changes nothing.
     """
-    from kcli.cli.group.selection import check_selection, status_of_survey, survey_selected, without_collections
+    from kcli.cli.group.selection import status_of_survey, survey_selected, without_collections
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
 
-    found = check_selection(group or (), match, every=all_groups)
     with without_collections():
-        selected, surveys = survey_selected(common, group or (), found, None, time_lag=False)
+        selected, surveys = survey_selected(common, groups, LagOptions(no_time_lag=True))
         optional = () if wide else OPTIONAL
         print_report(env, Report("offsets.show", COLUMNS, _items(selected, surveys), optional=optional), common.output)
     if common.output in (None, "table"):
