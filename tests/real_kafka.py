@@ -451,7 +451,7 @@ class KafkaNode(OwnBroker):
         advertised: dict[str, int] | None = None,
         advertised_host: str = "127.0.0.1",
     ) -> None:
-        """`more_listeners` are names like `SASL_SSL`; `advertised` replaces the ports that clients are told."""
+        """`more_listeners` are names like `SASL_SSL`; `advertised` replaces the ports that clients get."""
         port, controller_port, *more = free_ports(2 + len(more_listeners))
         self.ports = {
             "PLAINTEXT": port,

@@ -8,7 +8,7 @@
                 which is COMPACTION; otherwise the cause is unknown
 
 Records are unpacked only where a header shows that records of its batch are missing, or where an old header does not
-tell.
+have the number.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Selection(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """Positions of a read, see the module. An id that the brokers do not tell is None."""
+    """Positions of a read, see the module. An id that the brokers do not return is None."""
 
     cluster_id: str | None
     selection: Selection

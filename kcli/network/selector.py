@@ -193,7 +193,7 @@ class Selector:
     def mute(self, id: str) -> None:
         """Stop reading from `id` until `unmute`.
 
-        The poller is not told until something arrives: during a long poll nothing does, so both calls cost nothing.
+        The poller is not changed until something arrives: during a long poll nothing does, so both calls cost nothing.
         """
         self._channels[id].muted = True
 

@@ -297,10 +297,10 @@ class Transactions:
         self._move(states.ABORT)
 
     def end(self, deadline_ms: float) -> None:
-        """Tell the coordinator the end, when no batch is in flight. Repeat until it has confirmed it.
+        """Send the end to the coordinator, when no batch is in flight. Repeat until the coordinator has confirmed it.
 
-        Raise TimeoutExpired if it was not told, and OutcomeUnknown if its response to a commit was lost; the next call
-        goes on. Raise TransactionFailed if it demands an abort, and BrokerError if the producer is fenced.
+        Raise TimeoutExpired if the end was not sent, and OutcomeUnknown if its response to a commit was lost; the next
+        call goes on. Raise TransactionFailed if it demands an abort, and BrokerError if the producer is fenced.
         """
         is_commit = self._state == states.COMMITTING
         if self._partitions or self._groups:

@@ -25,7 +25,7 @@ _CONNECTIONS = re.compile(r"(\d+) requests? over (\d+) connections?")
 
 
 class Followed(NamedTuple):
-    """What one follower has read, and over how many connections."""
+    """Lines that one follower has read, and the number of its connections."""
 
     expected: list[bytes]
     lines: list[bytes]

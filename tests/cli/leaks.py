@@ -27,7 +27,7 @@ SILENT = ("--timeout", "0.1")
 
 
 class Fault(NamedTuple):
-    """How kcli is configured: the listener, the lines of the properties file, more arguments, variables, a profile."""
+    """A configuration of kcli: the listener, lines of the properties file, more arguments, variables, a profile."""
 
     listener: str
     lines: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What the broker counts for a known load, beside the JMX of Apache Kafka."""
+"""Metrics of the broker for a known load, beside the JMX of Apache Kafka."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ CLIENTS: Sequence[Callable[[str, str], Client]] = (Librdkafka, Kcli)
 
 
 class Worker:
-    """An application in a thread. `committed` and `aborted` are the transactions whose outcome it was told."""
+    """An application in a thread. `committed` and `aborted` are the transactions whose outcome it knows."""
 
     def __init__(self, bootstrap_servers: str, number: int, make: Callable[[str, str], Client], seed: int) -> None:
         self.number = number
@@ -361,7 +361,7 @@ class TransactionKills:
             client.drop()
 
     def finish(self) -> Account:
-        """End the load, and compare what is stored with what the workers were told."""
+        """End the load, and compare what is stored with what the workers know."""
         for worker in self._workers:
             worker.stop()
         ends = await_stable(self._servers)

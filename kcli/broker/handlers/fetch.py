@@ -2,10 +2,10 @@
 
 Incremental fetch sessions are served (KIP-227). The records are never decoded: a response carries ranges of log files.
 
-In a cluster, followers fetch to the log end, and their fetches tell the leader what they have. A consumer may read from
-a follower since v11, and with a rack the leader may send it to one (KIP-392). A broker that is a cluster of its own
-has no replicas elsewhere: a fetch by one is refused (6). A consumer that is over its quota (consumer_byte_rate) gets
-no records, and is not read from for a while.
+In a cluster, followers fetch to the log end, and the leader learns from their fetches what they have. A consumer may
+read from a follower since v11, and with a rack the leader may send it to one (KIP-392). A broker that is a cluster of
+its own has no replicas elsewhere: a fetch by one is refused (6). A consumer that is over its quota (consumer_byte_rate)
+gets no records, and is not read from for a while.
 """
 
 from __future__ import annotations

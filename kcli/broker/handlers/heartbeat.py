@@ -26,6 +26,6 @@ def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -
 def refused(request: HeartbeatRequest, error: ErrorCode, version: int) -> HeartbeatResponse:
     """Return the answer of a broker that does not coordinate the group, or cannot answer now.
 
-    While the group is loaded the member is told that all is well, as in Apache Kafka: its session begins afterwards.
+    While the group is loaded, the answer has no error, as in Apache Kafka: the session begins afterwards.
     """
     return HeartbeatResponse(error_code=ErrorCode.NONE if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error)

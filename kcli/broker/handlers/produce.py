@@ -2,9 +2,9 @@
 
 v0-2 are advertised, because old librdkafka looks for them, and close the connection, both as in Apache Kafka 4. With
 acks=0 there is no answer; an error closes the connection. Of several entries for one partition only the last is used
-and answered, as in Apache Kafka. A client that is over its quota (producer_byte_rate) is told so and not read from
-for a while. From v10 the answer has the leaders of partitions that this broker does not lead
-(KIP-951). A batch of a transaction is verified at the transaction's coordinator first (KIP-890).
+and answered, as in Apache Kafka. If a client is over its quota (producer_byte_rate), the response has
+throttle_time_ms, and the connection is muted for that time. From v10 the answer has the leaders of partitions that this
+broker does not lead (KIP-951). A batch of a transaction is verified at the transaction's coordinator first (KIP-890).
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ class Log:
     def append_marker(self, marker: TransactionMarker, *, leader_epoch: int, now_wall_ms: int) -> AppendInfo:
         """Append the control batch that ends a transaction. `BrokerError` if it is refused, `OSError` as for `append`.
 
-        A marker of a producer without an open transaction is written, too: it tells the producer's epoch.
+        A marker of a producer without an open transaction is written, too: it has the producer's epoch.
         """
         from kcli.protocol.records.builder import build_marker
 

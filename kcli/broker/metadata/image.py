@@ -20,7 +20,7 @@ TOPIC_CONFIG, BROKER_CONFIG = 2, 4
 
 
 class Changes:
-    """What a series of records has changed. Removed topics are with their last state."""
+    """Changes made by a series of records. Removed topics have their last state."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, None] = {}

@@ -83,7 +83,7 @@ class Replicas(Protocol):
 
 
 class Position(NamedTuple):
-    """What a request says about a partition."""
+    """Position of a partition in a request."""
 
     offset: int
     last_epoch: int
@@ -200,7 +200,7 @@ class Fetcher:
             return
         rows, forgotten, next_ms = self._rows(now_ms)
         if not rows and not self.session.positions:
-            self.session.reset()  # because the leader is not told which partitions are forgotten
+            self.session.reset()  # because no request names the forgotten partitions
             if next_ms < math.inf:
                 self.wake_at(next_ms)
             return

@@ -30,7 +30,7 @@ RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class Fetchers(Protocol):
-    """What follows the leaders of this node's followers: `replication.fetchers.ReplicaFetchers`.
+    """Fetchers of this node's followers: `replication.fetchers.ReplicaFetchers`.
 
     `throttle(tp, size)` counts fetched bytes, and returns for how many ms the partition must not be fetched.
     """

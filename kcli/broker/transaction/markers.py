@@ -1,7 +1,7 @@
 """Transaction markers: the coordinator's sender, which has the leaders of all partitions of a transaction write them.
 
 A marker is the control record that ends a transaction in one partition (KIP-98). The coordinator decides the outcome,
-and then `MarkerSender` tells it to the leader of each partition until that leader has stored it: in this process by a
+and then `MarkerSender` sends it to the leader of each partition until that leader has stored it: in this process by a
 function, elsewhere by WriteTxnMarkers. Leaders move, so the leader is looked up again for each try.
 
 The errors are treated as Kafka's coordinator treats them: a fenced producer or coordinator epoch ends the sending

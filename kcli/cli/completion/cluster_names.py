@@ -42,7 +42,7 @@ def cluster_names(asked: Question, environ: Mapping[str, str]) -> list[str]:
 
 
 def _age_s() -> float:
-    """Return the seconds since the start of this process; where Linux does not tell them, the CPU time used."""
+    """Return the seconds since the start of this process; where Linux has no such file, the CPU time used."""
     try:
         with open("/proc/self/stat", "rb") as file:
             started = int(file.read().rpartition(b")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
@@ -73,7 +73,7 @@ class _ClusterOptions:
                 yield _without_user(text)
 
     def common(self) -> Common:
-        """Return the common options of the line. `PermissionError` if a program would have to tell the password."""
+        """Return the common options of the line. `PermissionError` if only a program returns the password."""
         from kcli.cli.environment import Environment
         from kcli.cli.options import Common, CommonOptions
 

@@ -290,7 +290,7 @@ def _wait_until_writable(fd: int) -> None:
 def complete_document(
     renderer: Renderer, sink: Sink, coverage: Callable[[], Sequence[dict[str, Any]]] = list
 ) -> Iterator[None]:
-    """When the block raises a KcliError, write the rest of a document, with the error, and raise it.
+    """Write the rest of a document, with the error, if the block raises a KcliError. The error is raised again.
 
     Scripts that read a document get a whole one in any case.
     """

@@ -62,7 +62,7 @@ class EncodeOptions(NamedTuple):
 
 
 class RecordOptions(NamedTuple):
-    """What all records have in common."""
+    """The options that apply to all records."""
 
     partition: Annotated[
         int | None,

@@ -9,5 +9,5 @@ shared options. `abort` follows the contract of `kcli.cli.mutation`.
 - A transactional id is listed by the broker that coordinates it. A broker that does not answer is a row with an error.
 - `hanging` reports only what every coordinator has denied, twice: a transaction may end between two requests.
 - `abort` has two forms because there are two owners: a coordinator ends a transaction in all its partitions; for one
-  that no coordinator knows, the leader of each partition must be told.
+  that no coordinator knows, each leader of a partition gets the abort.
 """

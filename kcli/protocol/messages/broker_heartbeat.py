@@ -22,7 +22,7 @@ class BrokerHeartbeatRequest(Request["BrokerHeartbeatResponse"]):
 
 @message(key=63, versions="0-2", flexible="0+")
 class BrokerHeartbeatResponse(Message):
-    """Whether the broker has caught up with its registration, is fenced, and may shut down."""
+    """State of the broker: it has caught up with its registration, is fenced, may shut down."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -58,7 +58,7 @@ class GssapiClient:
 
 
 class KerberosLogin(NamedTuple):
-    """Where the client's credentials are: a keytab for `principal`, or a ticket cache; the default cache if neither."""
+    """Place of the client's credentials: a keytab for `principal`, or a ticket cache; the default cache if neither."""
 
     service: str
     principal: str | None = None

@@ -73,7 +73,7 @@ class Shape(NamedTuple):
 
     @property
     def has_fields(self) -> bool:
-        """Whether values are decoded to fields, so that some may fail."""
+        """True if values are decoded to fields, so that some may fail."""
         return self.value == "json" or self.value in DECODED
 
     def errors(self) -> list[str]:

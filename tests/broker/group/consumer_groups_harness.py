@@ -185,7 +185,7 @@ class ConsumerGroupsRecorder(OffsetsRecorder):
 
 
 class Member:
-    """A client that heartbeats: it keeps its epoch, and says what it owns only when told so."""
+    """A client that heartbeats: it keeps its epoch, and sends what it owns only when asked."""
 
     def __init__(
         self,

@@ -99,7 +99,7 @@ def test_a_group_that_is_too_large_is_not_converted() -> None:
 
 
 def test_a_group_in_its_first_join_phase_is_converted() -> None:
-    """It has not chosen a protocol yet. Its parked requests are told to join again."""
+    """It has not chosen a protocol yet. The answers to its parked requests ask for another join."""
     harness = harness_with("bidirectional", group_initial_rebalance_delay_ms="3000")
     waiting = classic(harness, "")
     waiting.member_id = requests.request_member_id(waiting.connection, GROUP)

@@ -88,7 +88,7 @@ def replayed(log: Log) -> ProducerStateManager:
 
 
 def facts(producers: ProducerStateManager) -> dict[int, Any]:
-    """What decides about the next batch of each producer."""
+    """Return the facts that decide about the next batch of each producer."""
     return {
         id: (one.epoch, one.last_sequence, one.coordinator_epoch, one.transaction_offset, one.last_timestamp_ms)
         for id, one in producers.producers.items()

@@ -122,7 +122,7 @@ class TestHighWatermark:
         assert not rig.replicate(2, 1, high_watermark=1).is_there
 
     def test_a_session_tells_it_once(self, rig: LeaderRig) -> None:
-        """The follower need not repeat in its session what the leader has told it."""
+        """The follower need not repeat in its session what the leader has sent."""
         rig.produce("a", acks=1)
         for node in (2, 3):
             rig.replicate(node, 1)
