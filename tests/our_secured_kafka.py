@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from tests.oauth_provider import OAuthKeys, OAuthProvider
 from tests.real_kafka import SETTINGS, free_ports
 from tests.secured_kafka import LISTENERS, SCRAM_MODULE, USERS, SecuredKafka, jaas, make_files, secured_settings

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from tests.certificates import Certificates
 
 PASSWORD = "marked-secret-3"

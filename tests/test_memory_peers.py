@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kcli.broker.node.peers import PeerError
-from kcli.broker.pending import Pending
+from kcli.broker.serving.pending import Pending
 from kcli.clock import ManualClock
 from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from tests.broker.cluster.memory_peers import MemoryNetwork

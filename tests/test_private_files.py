@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
-from kcli.broker.embedded_cluster import EmbeddedCluster
+from kcli.broker.testing.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded_cluster import EmbeddedCluster
 from kcli.cli.completion.cached_names import Cache
 from kcli.private_files import make_folder, write_text
 from kcli.schemas.disk_cache import DiskCache

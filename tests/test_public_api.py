@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import kcli
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.client.config import ConsumerConfig, ProducerConfig
 
 PUBLIC = {

@@ -140,7 +140,7 @@ def test_the_umask_limits_the_mode(tmp_path: Path) -> None:
 OTHER_WRITERS = {
     "whole_files.py": "the one function",
     "broker/files.py": "segments and locks in the data directory, never truncated",
-    "broker/process_cluster.py": "logs in the data directory, appended",
+    "broker/testing/process_cluster.py": "logs in the data directory, appended",
     "cli/completion/cached_names.py": "a pipe",
     "cli/consume/checkpointer.py": "the file that the user names, never truncated",
     "cli/docs/__main__.py": "pages in the source tree",

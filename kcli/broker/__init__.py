@@ -2,16 +2,17 @@
 
 It is alone, or a node of a cluster with a controller.
 
-A request goes from the `Selector` (kcli.network) through `server.SocketServer` to the handler of its API in
+A request goes from the `Selector` (kcli.network) through `serving.server.SocketServer` to the handler of its API in
 `handlers/`. The handler uses the parts of `broker.Broker` and returns the response, None for no answer, or a
-`pending.Pending` that completes later.
+`Pending` that completes later.
 
-- `broker.Broker`: all parts and the loop. `embedded.EmbeddedBroker` runs it in a thread of another process, and
-  `pytest_plugin` offers that as a fixture.
-- `cluster_view.ClusterView`: what handlers read about the cluster, in the image of its metadata log.
+- `broker.Broker`: all parts and the loop. `serving`: how it serves. `testing`: brokers and clusters for tests.
+- `cluster`: the one truth: metadata log, image, decisions, and `cluster.view.ClusterView`, which handlers read.
 - `alone.Alone`: the cluster of a broker without a controller. It decides, writes the records to its own metadata log,
   and applies them. `adoption` brings log and directories together at the start; `earlier_files` converts those of
   earlier versions.
+- `node`: a node's life at its controller. `replication`: leaders and followers. `controller`: the controller of a
+  cluster, a process of its own, or in that of a broker: `combined`.
 - `replica_manager.ReplicaManager`: the partitions of this broker; appends, fetches, and the requests that wait for
   either: a `DelayedFetch` or `DelayedProduce` in a `Purgatory`, completed by an event or by the `Timer`.
 - `log_manager.LogManager`: the data directory and a `log.Log` per partition. All disk access goes through `files`.
@@ -19,10 +20,6 @@ A request goes from the `Selector` (kcli.network) through `server.SocketServer` 
 - `transaction.transaction_coordinator.TransactionCoordinator`: transactional ids, from the start of a transaction to
   the markers that end it.
 - `security`: listeners with TLS and SASL, users, delegation tokens, and the authorizer that every handler asks.
-- `node`: a node's life at its controller. `replication`: leaders and followers. `metadata`: the image of a cluster.
-- `controller`: the controller of a cluster, a process of its own, or in that of a broker: `combined`. For tests,
-  `embedded_cluster` has it and nodes in threads, and `process_cluster` in processes. `cluster_directory` is where
-  `kcli broker run --nodes` keeps them.
 
 **Threads and ownership**: one thread, which calls `Broker.poll` or `run`, owns everything; there are no locks. From
 other threads only `Broker.wakeup` and `Broker.call` are allowed. Time is passed in: `now_ms` is the steady clock,
@@ -31,11 +28,12 @@ other threads only `Broker.wakeup` and `Broker.call` are allowed. Time is passed
 **Non-obvious**
 
 - The broker never imports `kcli.client`: a client bug could otherwise hide inside the broker that tests it.
-- Most requests of idle consumers are never decoded: see `idle_fetch`. A hook of `control` on any API turns that off.
+- Most requests of idle consumers are never decoded: see `serving.idle_fetch`. A hook of `testing.control` on any API
+  turns that off.
 - A connection has one request at a time. While its answer is pending the connection is muted, so the order of answers
   needs no queue, and a client that pipelines waits in its socket buffer.
-- The loop is the only thread: work that may take long pauses between its batches or partitions (`long_work`), so that
-  other clients are served.
+- The loop is the only thread: work that may take long pauses between its batches or partitions
+  (`serving.long_work`), so that other clients are served.
 - The port is bound before the data directory is opened, but it listens only after all logs are loaded: a client never
   sees a broker that is still recovering.
 - An OSError of the disk takes the whole directory offline (`LogManager.failed`). Waiting requests are completed with
@@ -48,5 +46,4 @@ other threads only `Broker.wakeup` and `Broker.call` are allowed. Time is passed
 - The replicas of a node are made leaders and followers by the metadata image (`replication.local_replicas`). A broker
   alone has no followers: it leads all partitions, and the high watermark follows each append.
 - `metrics` has what Kafka's MBeans count. The parts count in plain attributes; nothing is added up until somebody asks.
-- `memory_files` is in this package and not in the tests, because it is the second implementation of `files.Files`.
 """

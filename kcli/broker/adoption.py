@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
+from kcli.broker.cluster.image import TOPIC_CONFIG
 from kcli.broker.data_dir import random_uuid
-from kcli.broker.metadata.image import TOPIC_CONFIG
 from kcli.errors import ConfigError
 from kcli.protocol import metadata_records as records
 
 if TYPE_CHECKING:
+    from kcli.broker.cluster.image import MetadataImage
     from kcli.broker.log.log import Log
     from kcli.broker.log_manager import LogManager
-    from kcli.broker.metadata.image import MetadataImage
     from kcli.structs import TopicPartition
 
 

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
 from kcli.broker.adoption import adopted, led, remove_leftovers
-from kcli.broker.cluster_view import DEFAULT, ClusterView, Topic
+from kcli.broker.cluster.cluster_values import Listener, Registration
+from kcli.broker.cluster.features import FEATURES_OF_SINGLE, KRAFT_VERSION
+from kcli.broker.cluster.image import BROKER_CONFIG, TOPIC_CONFIG, Changes, MetadataImage
+from kcli.broker.cluster.journal import Journal
+from kcli.broker.cluster.metadata_log import has_records
+from kcli.broker.cluster.topic_configs import TOPIC_OPTIONS, log_config
+from kcli.broker.cluster.view import DEFAULT, ClusterView, Topic
 from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import without_effect
-from kcli.broker.controller.journal import Journal
-from kcli.broker.controller.metadata_log import has_records
 from kcli.broker.data_dir import EARLIER_TOPICS, KAFKA_METADATA_LOG, parse_uuid, random_uuid
 from kcli.broker.files import is_exhausted, retry_without
 from kcli.broker.handlers.api_table import HANDLERS
-from kcli.broker.metadata.cluster_values import Listener, Registration
-from kcli.broker.metadata.features import FEATURES_OF_SINGLE, KRAFT_VERSION
-from kcli.broker.metadata.image import BROKER_CONFIG, TOPIC_CONFIG, Changes, MetadataImage
-from kcli.broker.topic_configs import TOPIC_OPTIONS, log_config
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError
 from kcli.protocol import metadata_records as records
@@ -37,20 +37,20 @@ from kcli.protocol.metadata_records import METADATA_TOPIC
 from kcli.structs import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
+    from kcli.broker.cluster.decide.draft import Draft
     from kcli.broker.config import BrokerConfig
     from kcli.broker.controller.controller import Controller
-    from kcli.broker.controller.draft import Draft
     from kcli.broker.counters import MBean
     from kcli.broker.files import Files
     from kcli.broker.log.log_config import LogConfig
     from kcli.broker.log_manager import LogManager
     from kcli.broker.node.peers import NetworkPeers
     from kcli.broker.replica_manager import ReplicaManager
-    from kcli.broker.request_context import RequestContext
     from kcli.broker.security.allow_all import AnyAuthorizer
     from kcli.broker.security.authorizer import AclBinding
     from kcli.broker.security.credentials import Change
     from kcli.broker.security.image_security import ImageSecurity
+    from kcli.broker.serving.request_context import RequestContext
     from kcli.clock import Clock
     from kcli.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
     from kcli.protocol.wire import Message, Request
@@ -311,7 +311,7 @@ class Alone:
 
     def change(self, decide: Callable[[Draft], T]) -> T:
         """Make a decision of this broker itself and carry it out. BrokerError if that fails, and no change."""
-        from kcli.broker.controller.draft import Draft
+        from kcli.broker.cluster.decide.draft import Draft
 
         draft = Draft(self.image)
         result = decide(draft)
@@ -330,7 +330,7 @@ class Alone:
         """Create a topic. BrokerError with the code that CreateTopics returns."""
         from random import Random
 
-        from kcli.broker.controller.draft_cluster import DraftCluster
+        from kcli.broker.cluster.decide.draft_cluster import DraftCluster
 
         def create(draft: Draft) -> None:
             DraftCluster(draft, self._config, Random()).create_topic(name, partitions, replication_factor, configs)
@@ -353,12 +353,12 @@ class Alone:
 
     def add_acls(self, bindings: Sequence[AclBinding]) -> None:
         """Add ACLs; those that exist are ignored."""
-        from kcli.broker.controller.security_drafts import DraftAcls
+        from kcli.broker.cluster.decide.security_drafts import DraftAcls
 
         self.change(lambda draft: DraftAcls(draft).add(bindings))
 
     def _store_credentials(self, changes: list[Change]) -> None:
-        from kcli.broker.controller.security_drafts import DraftCredentials
+        from kcli.broker.cluster.decide.security_drafts import DraftCredentials
 
         self.change(lambda draft: DraftCredentials(draft).apply(changes))
 
@@ -499,7 +499,7 @@ class Alone:
                 self.cluster.reports += [] if ignored is None else [f"topic {name}: {ignored}"]
 
     def _write_snapshot(self) -> None:
-        from kcli.broker.metadata.snapshot_records import records_of
+        from kcli.broker.cluster.snapshot_records import records_of
 
         state, node_id = copy(self.image), self._config.node_id
         state.brokers = {node_id: self.image.brokers[node_id]._replace(is_fenced=True)}

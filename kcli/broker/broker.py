@@ -9,19 +9,19 @@ from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kcli.broker.cluster_view import DEFAULT, ClusterView
+from kcli.broker.cluster.view import DEFAULT, ClusterView
 from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import without_effect
-from kcli.broker.connection_quotas import ConnectionQuotas, max_open_connections
 from kcli.broker.files import DiskFiles, retry_without
 from kcli.broker.handlers.api_table import HANDLERS, ApiTable
 from kcli.broker.log_manager import LogManager
 from kcli.broker.replica_manager import ReplicaManager
-from kcli.broker.request_context import RequestContext
 from kcli.broker.security.allow_all import AllowAll
 from kcli.broker.security.listeners import of_unknown_listeners
-from kcli.broker.server import Answer, SocketServer
-from kcli.broker.server_loop import ServerLoop, advertised_address, bind
+from kcli.broker.serving.connection_quotas import ConnectionQuotas, max_open_connections
+from kcli.broker.serving.request_context import RequestContext
+from kcli.broker.serving.server import Answer, SocketServer
+from kcli.broker.serving.server_loop import ServerLoop, advertised_address, bind
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
 from kcli.errors import ConfigError, KcliError

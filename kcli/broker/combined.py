@@ -14,12 +14,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kcli.broker.broker import Broker
+from kcli.broker.cluster.metadata_log import has_records
 from kcli.broker.controller.controller_server import ControllerServer
-from kcli.broker.controller.metadata_log import has_records
 from kcli.broker.data_dir import EARLIER_TOPICS, KAFKA_METADATA_LOG, find_partitions
 from kcli.broker.files import DiskFiles
-from kcli.broker.loop_thread import LoopThread
-from kcli.broker.request_context import ANONYMOUS, RequestContext
+from kcli.broker.serving.loop_thread import LoopThread
+from kcli.broker.serving.request_context import ANONYMOUS, RequestContext
 from kcli.errors import BrokerError, ConfigError
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 

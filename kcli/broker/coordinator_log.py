@@ -15,7 +15,7 @@ from kcli.protocol.records import batch as layout
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
     from kcli.broker.log.log import Log
     from kcli.broker.log.producer_checks import Verification
     from kcli.broker.replica_manager import ReplicaManager

@@ -21,17 +21,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from kcli.broker.coordinator_log import coordinator_error, key_hash
-from kcli.broker.pending import Pending
 from kcli.broker.purgatory import DelayedOperation
+from kcli.broker.serving.pending import Pending
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
     from kcli.broker.partition import Partition
     from kcli.broker.replica_manager import ReplicaManager
-    from kcli.broker.timer import Timer
+    from kcli.broker.serving.timer import Timer
     from kcli.clock import Clock
 
 R = TypeVar("R")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.broker.request_context import EncodedResponse
+from kcli.broker.serving.request_context import EncodedResponse
 from kcli.error_codes import ErrorCode
 from kcli.protocol.registry import api_name
 from kcli.protocol.wire import Message, fields_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kcli.broker.delayed import FetchTarget
     from kcli.broker.log.log import AppendInfo
     from kcli.broker.partition import PartitionRead
-    from kcli.broker.request_context import RequestContext
+    from kcli.broker.serving.request_context import RequestContext
 
 _TOPIC_METRICS = "kafka.server:type=BrokerTopicMetrics"
 _REQUESTS = "kafka.network:type=RequestMetrics"

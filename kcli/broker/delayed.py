@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.broker.pending import Pending
 from kcli.broker.purgatory import DelayedOperation
+from kcli.broker.serving.pending import Pending
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.structs import TopicPartition

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from kcli.broker.cluster.features import FIRST_FEATURES, KRAFT_VERSION
+from kcli.broker.cluster.image import BROKER_CONFIG, TOPIC_CONFIG
 from kcli.broker.data_dir import EARLIER_TOPICS, parse_uuid, random_uuid
-from kcli.broker.metadata.features import FIRST_FEATURES, KRAFT_VERSION
-from kcli.broker.metadata.image import BROKER_CONFIG, TOPIC_CONFIG
 from kcli.errors import ConfigError
 from kcli.protocol import metadata_records as records
 from kcli.protocol.acls import AclOperation, AclPermissionType, PatternType, ResourceType

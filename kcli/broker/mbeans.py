@@ -16,8 +16,8 @@ from kcli.broker.counters import TOPIC_NAMES, MBean, gauge, meter
 from kcli.metric import Metric
 
 if TYPE_CHECKING:
+    from kcli.broker.cluster.image import MetadataImage
     from kcli.broker.counters import RequestMetrics
-    from kcli.broker.metadata.image import MetadataImage
     from kcli.broker.replica_manager import ReplicaManager
 
 _REPLICA_MANAGER = "kafka.server:type=ReplicaManager"

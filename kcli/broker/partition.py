@@ -19,10 +19,10 @@ from kcli.errors import BrokerError
 from kcli.structs import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
+    from kcli.broker.cluster.cluster_values import PartitionState, Registration
     from kcli.broker.log.log import AppendInfo, Log, LogOffsetMetadata
     from kcli.broker.log.producer_checks import TransactionMarker, Verification
     from kcli.broker.log.segment_index import AbortedTransaction
-    from kcli.broker.metadata.cluster_values import PartitionState, Registration
     from kcli.network.file_slice import FileSlice
     from kcli.protocol.primitives import Buffer
 

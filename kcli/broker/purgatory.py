@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from kcli.broker.timer import Timer, TimerTask
+from kcli.broker.serving.timer import Timer, TimerTask
 
 
 class DelayedOperation:

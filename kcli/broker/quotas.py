@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kcli.broker.client_address import canonical_address
+from kcli.broker.serving.client_address import canonical_address
 
 #: Parts of a quota's entity (type, name), sorted by type; a name of None is the default of that type.
 Entity = tuple[tuple[str, str | None], ...]

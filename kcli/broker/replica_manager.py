@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
+from kcli.broker.cluster.image import BROKER_CONFIG, TOPIC_CONFIG
 from kcli.broker.counters import EXPECTED_REFUSALS, TopicMetrics
 from kcli.broker.delayed import (
     DelayedDeleteRecords,
@@ -17,27 +18,26 @@ from kcli.broker.delayed import (
 )
 from kcli.broker.fetch_sessions import FetchSessionCache
 from kcli.broker.files import lacks_descriptors
-from kcli.broker.long_work import LongWork
-from kcli.broker.metadata.image import BROKER_CONFIG, TOPIC_CONFIG
 from kcli.broker.partition import ACKS_ALL, FetchParams, Partition, PartitionFetch, PartitionRead
-from kcli.broker.pending import Pending
 from kcli.broker.purgatory import Purgatory
+from kcli.broker.serving.long_work import LongWork
+from kcli.broker.serving.pending import Pending
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.metadata_records import ClientQuotaRecord
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
+    from kcli.broker.cluster.image import Changes, MetadataImage
     from kcli.broker.config import BrokerConfig
     from kcli.broker.log.log import AppendInfo
     from kcli.broker.log.log_config import LogConfig
     from kcli.broker.log.producer_checks import TransactionMarker, Verification
     from kcli.broker.log_manager import LogManager
-    from kcli.broker.metadata.image import Changes, MetadataImage
     from kcli.broker.node.peers import Peers
     from kcli.broker.quotas import ClientQuotas, Entity
     from kcli.broker.replication.local_replicas import Fetchers, LocalReplicas
-    from kcli.broker.timer import Timer
+    from kcli.broker.serving.timer import Timer
     from kcli.clock import Clock
     from kcli.protocol.primitives import Buffer
 

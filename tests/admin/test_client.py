@@ -13,7 +13,7 @@ from kcli.admin.offsets.offset_plan import FromOffsets, ToEarliest, ToOffset
 from kcli.admin.topic_changes.alterations import Wanted
 from kcli.admin.topic_changes.truncation import Cut
 from kcli.assignors.forecast import Changes
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, NotFound, Refused
 from kcli.producer.producer import Producer

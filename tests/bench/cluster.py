@@ -130,7 +130,7 @@ def _pss_mb(pid: int) -> float:
 
 def _start_of_embedded() -> float:
     """Return the seconds until an EmbeddedCluster of three nodes serves, in a process that has imported it."""
-    from kcli.broker.embedded_cluster import EmbeddedCluster
+    from kcli.broker.testing.embedded_cluster import EmbeddedCluster
 
     begin = time.perf_counter()
     with EmbeddedCluster(nodes=3):

@@ -7,7 +7,7 @@ import statistics
 import time
 
 from kcli.broker.purgatory import DelayedOperation, Purgatory
-from kcli.broker.timer import Timer
+from kcli.broker.serving.timer import Timer
 
 TICKS = 5_000
 ROUNDS = 5

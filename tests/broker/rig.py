@@ -7,22 +7,22 @@ from itertools import count
 from typing import Any
 from uuid import UUID, uuid4
 
-from kcli.broker.cluster_view import ClusterView, LiveBroker
+from kcli.broker.cluster.cluster_values import PartitionState, Registration
+from kcli.broker.cluster.image import MetadataImage
+from kcli.broker.cluster.view import ClusterView, LiveBroker
 from kcli.broker.config import BrokerConfig
 from kcli.broker.files import Files
 from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log_manager import LogManager
-from kcli.broker.memory_files import MemoryFiles
-from kcli.broker.metadata.cluster_values import PartitionState, Registration
-from kcli.broker.metadata.image import MetadataImage
 from kcli.broker.partition import Partition, Replication
-from kcli.broker.pending import Pending
 from kcli.broker.replica_manager import ReplicaManager
 from kcli.broker.replication.isr import Follower
-from kcli.broker.request_context import RequestContext
 from kcli.broker.security.allow_all import AllowAll
-from kcli.broker.timer import Timer
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import RequestContext
+from kcli.broker.serving.timer import Timer
+from kcli.broker.testing.memory_files import MemoryFiles
 from kcli.clock import ManualClock
 from kcli.protocol.codec import decode, encode, encode_parts
 from kcli.protocol.records.builder import NewRecord, build_batch

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kcli.broker.connection_quotas import ConnectionQuotas
-from kcli.broker.control import Control
-from kcli.broker.request_context import RequestContext
-from kcli.broker.server import Answer, SocketServer
-from kcli.broker.timer import Timer
+from kcli.broker.serving.connection_quotas import ConnectionQuotas
+from kcli.broker.serving.request_context import RequestContext
+from kcli.broker.serving.server import Answer, SocketServer
+from kcli.broker.serving.timer import Timer
+from kcli.broker.testing.control import Control
 from kcli.clock import ManualClock
 from kcli.network.listener import bind_socket
 from kcli.network.selector import Selector

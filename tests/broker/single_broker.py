@@ -6,18 +6,18 @@ from importlib import import_module
 from typing import Any
 
 from kcli.broker.alone import Alone
+from kcli.broker.cluster.decide.draft import Draft
+from kcli.broker.cluster.decide.draft_cluster import DraftCluster
 from kcli.broker.config import BrokerConfig
-from kcli.broker.controller.draft import Draft
-from kcli.broker.controller.draft_cluster import DraftCluster
 from kcli.broker.data_dir import KAFKA_METADATA_LOG
 from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.log.log import Log
 from kcli.broker.log_manager import LogManager
-from kcli.broker.memory_files import MemoryFiles
 from kcli.broker.replica_manager import ReplicaManager
-from kcli.broker.request_context import RequestContext
 from kcli.broker.security.allow_all import AllowAll
-from kcli.broker.timer import Timer
+from kcli.broker.serving.request_context import RequestContext
+from kcli.broker.serving.timer import Timer
+from kcli.broker.testing.memory_files import MemoryFiles
 from kcli.clock import ManualClock
 from kcli.protocol.codec import decode, encode
 from kcli.protocol.wire import Request

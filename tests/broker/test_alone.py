@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from kcli.broker.data_dir import uuid_text
-from kcli.broker.memory_files import Fault, MemoryFiles
+from kcli.broker.testing.memory_files import Fault, MemoryFiles
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -16,8 +16,8 @@ from kcli.broker.broker import Broker
 from kcli.broker.combined import CombinedBroker, reason_to_be_alone
 from kcli.broker.config import BrokerConfig
 from kcli.broker.data_dir import write_topic_id
-from kcli.broker.embedded import EmbeddedBroker
 from kcli.broker.files import DiskFiles
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.errors import ConfigError, KcliError
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataResponseTopic

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import kcli.broker
+from kcli.broker.cluster.topic_configs import TOPIC_OPTIONS
 from kcli.broker.config import BROKER_OPTIONS, BrokerConfig
 from kcli.broker.config_defs import without_effect
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.security.listeners import LISTENER_SETTINGS
-from kcli.broker.topic_configs import TOPIC_OPTIONS
 from kcli.errors import ConfigError
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kcli.broker.data_dir import parse_uuid
-from kcli.broker.memory_files import MemoryFiles
 from kcli.broker.security.authorizer import AclBinding, Authorizer
+from kcli.broker.testing.memory_files import MemoryFiles
 from kcli.errors import ConfigError
 from kcli.security.sasl.scram import ScramCredential
 from tests.broker.single_broker import DATA, Node

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kcli.broker.broker import Broker
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.errors import BrokerError, ConfigError, KcliError
 
 Loops = Callable[[], list[threading.Thread]]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import kcli
-from kcli.broker.embedded_cluster import EmbeddedCluster
+from kcli.broker.testing.embedded_cluster import EmbeddedCluster
 from kcli.errors import BrokerError, KcliError
 from kcli.structs import TopicPartition
 from tests.limits import Limit
@@ -175,7 +175,7 @@ def test_a_node_that_does_not_pause_is_an_error(
     cluster: EmbeddedCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loop of a node may have failed meanwhile; the wait for it had no limit."""
-    monkeypatch.setattr("kcli.broker.embedded_cluster._PAUSE_S", 0.05)
+    monkeypatch.setattr("kcli.broker.testing.embedded_cluster._PAUSE_S", 0.05)
     cluster.nodes[2].call(lambda broker: setattr(broker, "post", lambda fn: None))
     with pytest.raises(KcliError, match="node 2 did not pause within"):
         cluster.pause(2)

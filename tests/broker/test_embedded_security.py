@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kcli.broker.config_entries import broker_entries
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.cluster.config_entries import broker_entries
 from kcli.broker.security.acl_rules import allow, deny
 from kcli.broker.security.own_certificates import client_certificate
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.errors import ConfigError
 
 USERS = {"alice": 'pass"w\\ord, =1', "bob": "secret of bob"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kcli.broker.files import DiskFiles
-from kcli.broker.memory_files import MemoryFiles
+from kcli.broker.testing.memory_files import MemoryFiles
 
 
 def test_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

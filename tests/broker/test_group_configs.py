@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kcli.broker.cluster.group_configs import GROUP_OPTIONS, check_group_configs, effective
 from kcli.broker.config import BROKER_OPTIONS, BrokerConfig
-from kcli.broker.group_configs import GROUP_OPTIONS, check_group_configs, effective
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
 

@@ -11,11 +11,11 @@ import pytest
 
 from kcli.broker.fetch_sessions import FetchSessionCache
 from kcli.broker.handlers import fetch as fetch_handler
-from kcli.broker.idle_fetch import IdleFetch
 from kcli.broker.log.log_config import LogConfig
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import read_request, response_parts
 from kcli.broker.security.authorizer import AclBinding, Authorizer
+from kcli.broker.serving.idle_fetch import IdleFetch
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import read_request, response_parts
 from kcli.protocol.headers import decode_response, encode_request
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from kcli.structs import TopicPartition

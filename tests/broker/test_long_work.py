@@ -7,9 +7,9 @@ from collections.abc import Generator
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
-from kcli.broker.long_work import SLICE_MS, LongWork
-from kcli.broker.timer import Timer
+from kcli.broker.serving.long_work import SLICE_MS, LongWork
+from kcli.broker.serving.timer import Timer
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.clock import ManualClock
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
 from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

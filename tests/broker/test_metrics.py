@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kcli.broker.counters import RequestMetrics, TopicMetrics
-from kcli.broker.embedded import EmbeddedBroker
-from kcli.broker.embedded_cluster import EmbeddedCluster
 from kcli.broker.mbeans import by_mbean, families
-from kcli.broker.request_context import EncodedResponse, RequestContext
+from kcli.broker.serving.request_context import EncodedResponse, RequestContext
+from kcli.broker.testing.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded_cluster import EmbeddedCluster
 from kcli.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from tests.cli.fake import run_kcli
 from tests.limits import Limit

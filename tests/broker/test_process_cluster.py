@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kcli
-from kcli.broker.process_cluster import ProcessCluster
+from kcli.broker.testing.process_cluster import ProcessCluster
 from kcli.errors import KcliError
 
 pytestmark = pytest.mark.slow

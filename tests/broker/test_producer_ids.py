@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.memory_files import Fault
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.request_context import RequestContext
+from kcli.broker.testing.memory_files import Fault
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.structs import TopicPartition
 from tests.broker.rig import Rig, batch

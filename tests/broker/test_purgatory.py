@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcli.broker.purgatory import DelayedOperation, Purgatory
-from kcli.broker.timer import Timer
+from kcli.broker.serving.timer import Timer
 
 
 class Waiting(DelayedOperation):

@@ -127,7 +127,7 @@ def test_requests_are_intercepted(passes: Passes) -> None:
         """
         from confluent_kafka import Producer
         from confluent_kafka.admin import AdminClient
-        from kcli.broker.control import DROP
+        from kcli.broker.testing.control import DROP
 
         def test_dropped_then_let_through(kafka_broker):
             seen = []

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.control import DROP, SILENCE, Delay, api_key
 from kcli.broker.handlers import api_table
-from kcli.broker.pending import Pending
 from kcli.broker.quotas import CONNECTION_RATE, ClientQuotas, Windows
-from kcli.broker.request_context import CloseConnection, RequestContext
-from kcli.broker.server import Answer
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import CloseConnection, RequestContext
+from kcli.broker.serving.server import Answer
+from kcli.broker.testing.control import DROP, SILENCE, Delay, api_key
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.headers import decode_response

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.memory_files import Fault, MemoryFiles
-from kcli.broker.request_context import CloseConnection
+from kcli.broker.serving.request_context import CloseConnection
+from kcli.broker.testing.memory_files import Fault, MemoryFiles
 from kcli.errors import BrokerError
 from kcli.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic

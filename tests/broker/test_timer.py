@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from kcli.broker.timer import Timer, TimerTask
+from kcli.broker.serving.timer import Timer, TimerTask
 from kcli.clock import ManualClock
 
 

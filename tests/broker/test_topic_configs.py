@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from kcli.broker.cluster.dynamic_config import APPEND, DELETE, SET, Change, apply_changes
+from kcli.broker.cluster.topic_configs import TOPIC_OPTIONS, check_topic_configs, log_config, topic_values
+from kcli.broker.cluster.topic_rules import LONGEST_NAME, check_new_name, name_fault
 from kcli.broker.config import BROKER_OPTIONS, BrokerConfig
-from kcli.broker.dynamic_config import APPEND, DELETE, SET, Change, apply_changes
 from kcli.broker.log.log_config import LogConfig
-from kcli.broker.topic_configs import TOPIC_OPTIONS, check_topic_configs, log_config, topic_values
-from kcli.broker.topic_rules import LONGEST_NAME, check_new_name, name_fault
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
 from kcli.settings import format_value

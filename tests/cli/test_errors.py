@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from tests.cli.fake import run_kcli
 
 FILES = {"empty.json": "", "bad.json": '{"kcli": 1', "bad.csv": "orders,0,x\n"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kcli import Admin
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.cli.options import Common, CommonOptions
 from kcli.errors import ConfigError
 from kcli.secret import Secret

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.consumer.consumer import Consumer, ConsumerRecord
 from kcli.errors import BrokerError, ConfigError, KcliError
 from kcli.producer.producer import Producer

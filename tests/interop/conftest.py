@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from tests.interop.acl_scene import Scene
 
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from tests.real_kafka import SMALL_JVM, Kafka, KafkaNode, free_ports
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_kafka]

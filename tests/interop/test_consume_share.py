@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from tests.cli.fake import run_kcli
 from tests.interop.process import KCLI, kcli, kcli_running, wait_for_lines
 from tests.limits import killed_after

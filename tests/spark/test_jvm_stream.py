@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import TopicPartition as ForeignPartition
 from confluent_kafka.admin import AdminClient
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from tests.real_kafka import Kafka
 from tests.spark.groups import fill, source_options
 

@@ -6,15 +6,11 @@ log, replays them to the controller, and then answers.
 
 - `controller.Controller`: the decisions. It is pure: it has a `MetadataImage` and settings, but no files, sockets or
   clock.
-- `draft.Draft`: the records of one decision and the image as it will be with them. A decision has all its records or
-  none.
 - `registrations.Registrations`: the brokers' sessions, which are not in the log: a broker is fenced when its heartbeats
   stop.
 - `controller_server.ControllerServer`: the process, with its loop, its listener and its own table of APIs.
-- `journal.Journal`: the log on the disk, with everything applied that is in it.
-- `metadata_log.MetadataLog`: __cluster_metadata-0 and its snapshots, in files that Apache Kafka reads and continues.
 - `quorum.Quorum`: the log as brokers read it, and the fetches that wait for its next record.
-- `elections`: which replica leads a partition, and which are in its ISR and ELR.
+- The decisions themselves, and the log on the disk, are in `kcli.broker.cluster`.
 
 **Non-obvious**
 
@@ -23,6 +19,5 @@ log, replays them to the controller, and then answers.
   log, control records too.
 - The only voter commits what it has appended, so the high watermark is the end of the log, and no NoOpRecord is needed.
 - After a restart each unfenced broker gets a new session, because the sessions of before are lost.
-- A broker alone makes the same decisions by the same `Controller`, and has the same `journal.Journal`: see `alone`. The
-  handlers of CreateTopics and others get `parts.Parts`, made of a draft.
+- A broker alone makes the same decisions by the same `Controller`: see `kcli.broker.alone`.
 """

@@ -7,9 +7,9 @@ from importlib import import_module
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.broker.controller.draft import Draft
-from kcli.broker.controller.draft_cluster import DraftCluster
-from kcli.broker.controller.partition_changes import (
+from kcli.broker.cluster.decide.draft import Draft
+from kcli.broker.cluster.decide.draft_cluster import DraftCluster
+from kcli.broker.cluster.decide.partition_changes import (
     alter_partitions,
     alter_reassignments,
     assign_directories,
@@ -19,11 +19,11 @@ from kcli.broker.controller.partition_changes import (
     elections_failed,
     reassignments_failed,
 )
-from kcli.broker.controller.parts import Parts
+from kcli.broker.cluster.decide.parts import Parts
+from kcli.broker.cluster.image import Changes, MetadataImage
 from kcli.broker.controller.registrations import Registrations, check_epoch
 from kcli.broker.handlers.rights import cluster_denied
-from kcli.broker.metadata.image import Changes, MetadataImage
-from kcli.broker.request_context import ANONYMOUS, RequestContext, error_response
+from kcli.broker.serving.request_context import ANONYMOUS, RequestContext, error_response
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
@@ -249,11 +249,11 @@ def not_written(
 _Decide = Callable[["Controller", Draft, Any, RequestContext], "Message"]
 
 
-def _by_handler(module: str) -> _Decide:
-    """Return the decision that a handler of the embedded broker makes."""
+def _by(module: str, package: str = "cluster.decide") -> _Decide:
+    """Return the decision of a module; it is imported with its first request."""
 
     def decide(controller: Controller, draft: Draft, request: Request[Any], context: RequestContext) -> Message:
-        handler = import_module(f"kcli.broker.handlers.{module}")
+        handler = import_module(f"kcli.broker.{package}.{module}")
         response: Message = handler.handle(controller.parts(draft), request, context)
         return response
 
@@ -308,7 +308,7 @@ def _allocate_producer_ids(
 def _update_features(
     controller: Controller, draft: Draft, request: UpdateFeaturesRequest, context: RequestContext
 ) -> Message:
-    from kcli.broker.controller.feature_updates import update_features
+    from kcli.broker.cluster.decide.feature_updates import update_features
 
     return update_features(draft, controller.config, request, context.api_version)
 
@@ -316,13 +316,13 @@ def _update_features(
 def _alter_client_quotas(
     _controller: Controller, draft: Draft, request: AlterClientQuotasRequest, _context: RequestContext
 ) -> Message:
-    from kcli.broker.controller.quota_changes import alter_client_quotas
+    from kcli.broker.cluster.decide.quota_changes import alter_client_quotas
 
     return alter_client_quotas(draft, request)
 
 
 def _quotas_failed(request: AlterClientQuotasRequest, error: BrokerError, _version: int) -> Message:
-    from kcli.broker.controller.quota_changes import quotas_failed
+    from kcli.broker.cluster.decide.quota_changes import quotas_failed
 
     return quotas_failed(request, error)
 
@@ -347,20 +347,20 @@ _ROWS: dict[int, tuple[str, tuple[str, ...]]] = {
 
 #: The decision about a request, and the right on the cluster that it needs; None if the decision asks for rights.
 _DECISIONS: dict[int, tuple[_Decide, AclOperation | None]] = {
-    ApiKey.CREATE_TOPICS: (_by_handler("create_topics"), None),
-    ApiKey.DELETE_TOPICS: (_by_handler("delete_topics"), None),
-    ApiKey.CREATE_PARTITIONS: (_by_handler("create_partitions"), None),
-    ApiKey.ALTER_CONFIGS: (_by_handler("alter_configs"), None),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: (_by_handler("incremental_alter_configs"), None),
-    ApiKey.DESCRIBE_CONFIGS: (_by_handler("describe_configs"), None),
-    ApiKey.CREATE_ACLS: (_by_handler("create_acls"), None),
-    ApiKey.DELETE_ACLS: (_by_handler("delete_acls"), None),
-    ApiKey.DESCRIBE_ACLS: (_by_handler("describe_acls"), None),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (_by_handler("alter_user_scram_credentials"), None),
-    ApiKey.CREATE_DELEGATION_TOKEN: (_by_handler("create_delegation_token"), None),
-    ApiKey.RENEW_DELEGATION_TOKEN: (_by_handler("renew_delegation_token"), None),
-    ApiKey.EXPIRE_DELEGATION_TOKEN: (_by_handler("expire_delegation_token"), None),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: (_by_handler("list_partition_reassignments"), None),
+    ApiKey.CREATE_TOPICS: (_by("create_topics"), None),
+    ApiKey.DELETE_TOPICS: (_by("delete_topics"), None),
+    ApiKey.CREATE_PARTITIONS: (_by("create_partitions"), None),
+    ApiKey.ALTER_CONFIGS: (_by("alter_configs"), None),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (_by("incremental_alter_configs"), None),
+    ApiKey.DESCRIBE_CONFIGS: (_by("describe_configs", "handlers"), None),
+    ApiKey.CREATE_ACLS: (_by("create_acls"), None),
+    ApiKey.DELETE_ACLS: (_by("delete_acls"), None),
+    ApiKey.DESCRIBE_ACLS: (_by("describe_acls", "handlers"), None),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (_by("alter_user_scram_credentials"), None),
+    ApiKey.CREATE_DELEGATION_TOKEN: (_by("create_delegation_token"), None),
+    ApiKey.RENEW_DELEGATION_TOKEN: (_by("renew_delegation_token"), None),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: (_by("expire_delegation_token"), None),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (_by("list_partition_reassignments"), None),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (_by_config(alter_reassignments), AclOperation.ALTER),
     ApiKey.ELECT_LEADERS: (_by_config(elect_leaders), AclOperation.ALTER),
     ApiKey.UNREGISTER_BROKER: (_unregister, AclOperation.ALTER),

@@ -8,21 +8,21 @@ from contextlib import ExitStack
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kcli.broker.connection_quotas import ConnectionQuotas, max_open_connections
+from kcli.broker.cluster.features import KRAFT_VERSION, SUPPORTED_FEATURES
+from kcli.broker.cluster.journal import Journal
+from kcli.broker.cluster.snapshot_records import records_of
 from kcli.broker.controller.controller import Controller, Decision, decided_apis, not_written
 from kcli.broker.controller.envelope import handle_envelope
-from kcli.broker.controller.journal import Journal
 from kcli.broker.controller.quorum import Quorum, VoterListener
 from kcli.broker.data_dir import KAFKA_METADATA_LOG, META, DataDir, parse_uuid
 from kcli.broker.files import DiskFiles, is_exhausted
 from kcli.broker.handlers.api_table import ServedApi
 from kcli.broker.handlers.rights import cluster_operations
-from kcli.broker.metadata.features import KRAFT_VERSION, SUPPORTED_FEATURES
-from kcli.broker.metadata.snapshot_records import records_of
-from kcli.broker.request_context import RequestContext, is_served
-from kcli.broker.server import Answer, SocketServer
-from kcli.broker.server_loop import ServerLoop, advertised_address, bind
-from kcli.broker.timer import TimerTask
+from kcli.broker.serving.connection_quotas import ConnectionQuotas, max_open_connections
+from kcli.broker.serving.request_context import RequestContext, is_served
+from kcli.broker.serving.server import Answer, SocketServer
+from kcli.broker.serving.server_loop import ServerLoop, advertised_address, bind
+from kcli.broker.serving.timer import TimerTask
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError

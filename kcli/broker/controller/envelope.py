@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kcli.broker.handlers.api_table import ApiTable
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import (
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import (
     CloseConnection,
     EncodedResponse,
     RequestContext,
@@ -22,7 +22,7 @@ from kcli.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse, d
 from kcli.protocol.wire import Message, Request
 
 if TYPE_CHECKING:
-    from kcli.broker.server import Answer
+    from kcli.broker.serving.server import Answer
 
 
 def handle_envelope(

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from kcli.broker.controller.metadata_log import MetadataLog, SnapshotId
+from kcli.broker.cluster.metadata_log import MetadataLog, SnapshotId
 from kcli.broker.handlers.describe_quorum import described
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import RequestContext
-from kcli.broker.timer import Timer, TimerTask
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import RequestContext
+from kcli.broker.serving.timer import Timer, TimerTask
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages import describe_quorum, fetch, fetch_snapshot
 from kcli.protocol.metadata_records import METADATA_TOPIC, METADATA_TOPIC_ID

@@ -12,14 +12,14 @@ from enum import Enum
 from math import inf
 from typing import TYPE_CHECKING
 
-from kcli.broker.controller.partitions import (
+from kcli.broker.cluster.decide.partitions import (
     RESERVED,
     elect_where_leaderless,
     remove_after_unclean_stop,
     remove_from_isrs,
     remove_unregistered,
 )
-from kcli.broker.metadata.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
+from kcli.broker.cluster.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -33,9 +33,9 @@ from kcli.protocol.metadata_records import (
 )
 
 if TYPE_CHECKING:
+    from kcli.broker.cluster.decide.draft import Draft
+    from kcli.broker.cluster.image import MetadataImage, Registration
     from kcli.broker.config import BrokerConfig
-    from kcli.broker.controller.draft import Draft
-    from kcli.broker.metadata.image import MetadataImage, Registration
 
 _FIRST_WITH_PREVIOUS_EPOCH = 3
 _FENCED, _UNFENCED, _SHUTTING_DOWN = 1, -1, 1

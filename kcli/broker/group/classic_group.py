@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.group.expiry import CONSUMER, GroupFacts
 from kcli.broker.group.states import TRANSITIONS, GroupEvent, GroupState, next_state
-from kcli.broker.pending import Pending
+from kcli.broker.serving.pending import Pending
 from kcli.error_codes import ErrorCode
 from kcli.errors import ProtocolError
 from kcli.protocol.offsets_topic import GroupMetadataValue, MemberMetadata

@@ -30,7 +30,7 @@ from kcli.protocol.messages.leave_group import MemberIdentity
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
     from kcli.broker.group.consumer_changes import ConsumerChanges
     from kcli.broker.group.consumer_heartbeats import ConsumerHeartbeats
     from kcli.broker.group.consumer_records import Record

@@ -13,8 +13,8 @@ from kcli.broker.group.joining import JoinAttempt, join
 from kcli.broker.group.rebalancer import Rebalancer
 from kcli.broker.group.responses import fit_to_version, join_error, sync_error, sync_response
 from kcli.broker.group.states import HEARTBEAT_ERRORS, SYNC_ERRORS, GroupState
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

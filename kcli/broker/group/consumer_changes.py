@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from kcli.broker.cluster.group_configs import effective
 from kcli.broker.coordinator_log import coordinator_error
 from kcli.broker.group.classic_group import ClassicGroup
 from kcli.broker.group.consumer_group import ConsumerGroup, ConsumerGroupMember, MemberState
@@ -18,13 +19,12 @@ from kcli.broker.group.consumer_records import (
 from kcli.broker.group.group_conversion import can_downgrade, downgrade
 from kcli.broker.group.group_records import group_record
 from kcli.broker.group.topic_hash import group_hash
-from kcli.broker.group_configs import effective
 from kcli.error_codes import ErrorCode
 from kcli.protocol.consumer_group_records import encode_group_record
 from kcli.protocol.offsets_topic import GroupMetadataKey
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
     from kcli.broker.group.consumer_group import Groups
     from kcli.broker.group.rebalancer import Rebalancer
     from kcli.protocol.consumer_group_records import KeyAndValue

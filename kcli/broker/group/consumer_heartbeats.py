@@ -58,11 +58,11 @@ from kcli.protocol.messages.consumer_group_heartbeat import (
 from kcli.protocol.offsets_topic import GroupMetadataKey
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
     from kcli.broker.config import BrokerConfig
     from kcli.broker.group.consumer_changes import ConsumerChanges
     from kcli.broker.group.consumer_group import Groups
-    from kcli.broker.request_context import RequestContext
+    from kcli.broker.serving.request_context import RequestContext
     from kcli.clock import Clock
 
 

@@ -30,7 +30,7 @@ from kcli.protocol.consumer_protocol import (
 )
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
     from kcli.broker.config import BrokerConfig
     from kcli.broker.group.classic_group import Protocols
 

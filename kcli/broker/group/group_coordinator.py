@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kcli.broker.cluster.features import GROUP_VERSION
 from kcli.broker.group.classic_group import ClassicGroup
 from kcli.broker.group.classic_requests import ClassicRequests
 from kcli.broker.group.expiry import GroupFacts
 from kcli.broker.group.group_records import group_record
 from kcli.broker.group.rebalancer import GroupStore, Rebalancer
 from kcli.broker.group.states import COMMIT_ERRORS, GroupEvent, GroupState
-from kcli.broker.metadata.features import GROUP_VERSION
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -37,14 +37,14 @@ from kcli.protocol.offsets_topic import GroupMetadataValue
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
     from kcli.broker.config import BrokerConfig
     from kcli.broker.group.classic_members import ClassicMembers
     from kcli.broker.group.consumer_changes import ConsumerChanges
     from kcli.broker.group.consumer_group import ConsumerGroup, Groups
     from kcli.broker.group.consumer_heartbeats import ConsumerHeartbeats, MayDescribe
     from kcli.broker.group.group_records import KeyAndValue
-    from kcli.broker.timer import Timer
+    from kcli.broker.serving.timer import Timer
     from kcli.clock import Clock
     from kcli.protocol.messages.consumer_group_heartbeat import (
         ConsumerGroupHeartbeatRequest,

@@ -14,7 +14,7 @@ from kcli.protocol.records.record import NewRecords
 from kcli.structs import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
     from kcli.broker.config import BrokerConfig
     from kcli.broker.log.producer_checks import Verification
     from kcli.broker.replica_manager import ReplicaManager

@@ -9,8 +9,8 @@ from kcli.broker.group.classic_group import ClassicGroup, ClassicGroupMember, Pr
 from kcli.broker.group.rebalancer import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalancer
 from kcli.broker.group.responses import join_error, join_response
 from kcli.broker.group.states import GroupState
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 

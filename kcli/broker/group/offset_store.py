@@ -21,7 +21,7 @@ from kcli.structs import OFFSETS_TOPIC, TopicPartition
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
     from kcli.broker.config import BrokerConfig
     from kcli.broker.group.consumer_group import ConsumerGroup
     from kcli.broker.log.producer_checks import Verification

@@ -9,13 +9,13 @@ from kcli.broker.coordinator_log import coordinator_error
 from kcli.broker.group.classic_group import ClassicGroup, ClassicGroupMember
 from kcli.broker.group.responses import join_error, join_response, sync_error, sync_response
 from kcli.broker.group.states import GroupEvent, GroupState
-from kcli.broker.pending import Pending
+from kcli.broker.serving.pending import Pending
 from kcli.error_codes import ErrorCode
 from kcli.protocol.offsets_topic import GroupMetadataValue
 
 if TYPE_CHECKING:
     from kcli.broker.group.group_records import KeyAndValue
-    from kcli.broker.timer import Timer, TimerTask
+    from kcli.broker.serving.timer import Timer, TimerTask
     from kcli.clock import Clock
 
 # A new member whose first join is parked cannot heartbeat. If its client disconnects and joins again under another id,

@@ -21,7 +21,7 @@ from kcli.errors import BrokerError
 from kcli.patterns import InvalidRegex, compile_regex
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
     from kcli.broker.group.consumer_changes import ConsumerChanges
     from kcli.clock import Clock
 

@@ -16,7 +16,7 @@ from kcli.broker.group.consumer_group import ConsumerGroup, ConsumerGroupMember,
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
 
 
 def compute_targets(

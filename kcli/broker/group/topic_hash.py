@@ -18,7 +18,7 @@ from kcli.assignors.model import java_order
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView, Topic
+    from kcli.broker.cluster.view import ClusterView, Topic
 
 _MAGIC = b"\0"
 

@@ -4,9 +4,9 @@ A module starts with the name and key of its API, the served versions, and the f
 `handle` returns the response message, a `Pending` of it if the request must wait, or None for no answer.
 
 `api_table` maps API keys to modules and versions; ApiVersions is answered from it. Requests about which the controller
-decides have no module there: their handlers get the `Parts` of a draft. Modules that are not handlers:
-`config_resources` (for the APIs of settings), `acl_requests`, `delegation_token_requests`, `current_leader` (for
-Produce and Fetch), `group_requests` (around the group APIs of a node), and `rights` (for several).
+decides have no module there: see `kcli.broker.cluster.decide`. Modules that are not handlers: `acl_requests`,
+`delegation_token_requests`, `current_leader` (for Produce and Fetch), `group_requests` (around the group APIs of a
+node), and `rights` (for several).
 
 A handler asks `broker.authorizer` before it answers. Its answers to clients without a right are those of Apache Kafka:
 mostly a row with an error, or nothing in a list. `tests/interop/test_acl_stories.py` has them for each API.

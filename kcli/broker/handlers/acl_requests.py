@@ -7,8 +7,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kcli.broker.handlers.rights import cluster_denied
-from kcli.broker.request_context import CloseConnection, RequestContext
 from kcli.broker.security.authorizer import AclFilter
+from kcli.broker.serving.request_context import CloseConnection, RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, AclPermissionType, PatternType, ResourceType

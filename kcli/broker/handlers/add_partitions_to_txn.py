@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kcli.broker.handlers.rights import cluster_denied
-from kcli.broker.pending import Pending, completed
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.pending import Pending, completed
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.add_partitions_to_txn import (

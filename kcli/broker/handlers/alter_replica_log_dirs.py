@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.alter_replica_log_dirs import (

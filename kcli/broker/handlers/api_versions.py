@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.handlers.api_table import HANDLERS, ApiTable
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.api_versions import (
     ApiVersion,
@@ -24,7 +24,7 @@ from kcli.protocol.registry import ApiKey
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
 
 _ADVERTISED_FROM = {int(ApiKey.PRODUCE): 0}
 _FIRST_WITH_LEVEL_0 = 4

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from kcli.broker.group.consumer_group import ConsumerGroup, ConsumerGroupMember, Target
 from kcli.broker.group.target_assignment import preferred_assignor
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, ResourceType
@@ -26,7 +26,7 @@ from kcli.protocol.messages.consumer_group_describe import (
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
 
 _CLASSIC, _CONSUMER = 0, 1  # types of members
 

@@ -12,7 +12,7 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster_view import LiveBroker
+    from kcli.broker.cluster.view import LiveBroker
 
 UNKNOWN = -1
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.request_context import ANONYMOUS, RequestContext
+from kcli.broker.serving.request_context import ANONYMOUS, RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.controller.parts import Parts
+    from kcli.broker.cluster.decide.parts import Parts
 
 #: In the place of a time in the response to a client that is refused.
 NO_TIME = -1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.handlers.acl_requests import acl_filter, check_acls, refuse_zero_in
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.request_context import RequestContext
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.describe_acls import (
@@ -20,7 +20,7 @@ from kcli.protocol.messages.describe_acls import (
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.controller.parts import Parts
+    from kcli.broker.cluster.decide.parts import Parts
 
 
 def handle(broker: Broker | Parts, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:

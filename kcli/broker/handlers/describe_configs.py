@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kcli.broker.config_entries import (
+from kcli.broker.cluster.config_entries import (
     ConfigEntry,
     broker_entries,
     client_metrics_entries,
@@ -16,9 +16,9 @@ from kcli.broker.config_entries import (
     group_entries,
     topic_entries,
 )
-from kcli.broker.handlers import config_resources as resources
-from kcli.broker.request_context import RequestContext
-from kcli.broker.topic_rules import check_name
+from kcli.broker.cluster.decide import config_resources as resources
+from kcli.broker.cluster.topic_rules import check_name
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation
@@ -33,9 +33,9 @@ from kcli.protocol.messages.describe_configs import (
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster_view import ClusterView
-    from kcli.broker.controller.draft_cluster import DraftCluster
-    from kcli.broker.controller.parts import Parts
+    from kcli.broker.cluster.decide.draft_cluster import DraftCluster
+    from kcli.broker.cluster.decide.parts import Parts
+    from kcli.broker.cluster.view import ClusterView
 
 
 def handle(broker: Broker | Parts, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.handlers.delegation_token_requests import REQUESTER_SINCE_VERSION, check_client, split_principal
-from kcli.broker.request_context import RequestContext
 from kcli.broker.security.delegation_tokens import DelegationToken
+from kcli.broker.serving.request_context import RequestContext
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.describe_delegation_token import (

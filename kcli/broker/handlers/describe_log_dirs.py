@@ -9,7 +9,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.describe_log_dirs import (

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from kcli.broker.data_dir import parse_uuid
 from kcli.broker.handlers.rights import cluster_denied
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.describe_quorum import (

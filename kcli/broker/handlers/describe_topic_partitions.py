@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kcli.broker.request_context import RequestContext
-from kcli.broker.topic_rules import name_fault
+from kcli.broker.cluster.topic_rules import name_fault
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.describe_topic_partitions import (
@@ -24,8 +24,8 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster_view import LiveBroker
-    from kcli.broker.metadata.cluster_values import PartitionState
+    from kcli.broker.cluster.cluster_values import PartitionState
+    from kcli.broker.cluster.view import LiveBroker
 
 _NO_LEADER = -1
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.handlers.rights import cluster_denied
-from kcli.broker.request_context import RequestContext
 from kcli.broker.security.credentials import MECHANISMS, Credentials
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.describe_user_scram_credentials import (

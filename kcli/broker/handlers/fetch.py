@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.delayed import DelayedFetch
 from kcli.broker.fetch_sessions import NO_SESSION, FetchContext, PartitionKey
-from kcli.broker.idle_fetch import IdleFetch
 from kcli.broker.partition import FetchParams, PartitionFetch, PartitionRead
-from kcli.broker.pending import Pending
 from kcli.broker.quotas import FETCH_RATE
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.idle_fetch import IdleFetch
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.fetch import (

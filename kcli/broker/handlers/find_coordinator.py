@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.coordinator_log import find_coordinator
 from kcli.broker.handlers.rights import cluster_denied
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, ResourceType
@@ -23,7 +23,7 @@ from kcli.structs import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster_view import LiveBroker
+    from kcli.broker.cluster.view import LiveBroker
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 FIRST_VERSION_WITH_BATCHES = 4

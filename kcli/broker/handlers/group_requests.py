@@ -12,13 +12,13 @@ from copy import copy
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.broker.pending import Pending
+from kcli.broker.serving.pending import Pending
 from kcli.error_codes import ErrorCode
 from kcli.protocol.registry import ApiKey
 
 if TYPE_CHECKING:
     from kcli.broker.coordinator_partitions import CoordinatorPartitions
-    from kcli.broker.request_context import RequestContext
+    from kcli.broker.serving.request_context import RequestContext
 
 _OFFSET_FETCH_OF_GROUPS = 8
 # Of these, a request without a group id is refused whoever the coordinator is.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, ResourceType

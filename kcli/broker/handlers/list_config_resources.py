@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.handlers import config_resources as resources
-from kcli.broker.request_context import RequestContext
+from kcli.broker.cluster.decide import config_resources as resources
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.list_config_resources import (

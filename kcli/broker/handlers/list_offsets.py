@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, ResourceType
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kcli.broker.broker import Broker
     from kcli.broker.partition import Partition
-    from kcli.broker.pending import Pending
+    from kcli.broker.serving.pending import Pending
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _SINCE_VERSION = {

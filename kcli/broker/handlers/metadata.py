@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from kcli.broker.cluster_view import Topic
+from kcli.broker.cluster.topic_rules import name_fault
+from kcli.broker.cluster.view import Topic
 from kcli.broker.handlers.rights import cluster_operations, may_create_topic
-from kcli.broker.request_context import RequestContext
-from kcli.broker.topic_rules import name_fault
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, ResourceType
@@ -31,8 +31,8 @@ from kcli.structs import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster_view import ClusterView
-    from kcli.broker.metadata.cluster_values import PartitionState
+    from kcli.broker.cluster.cluster_values import PartitionState
+    from kcli.broker.cluster.view import ClusterView
 
 _NO_ID = UUID(int=0)
 _FIRST_BY_ID = 12

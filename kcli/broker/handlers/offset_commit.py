@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from uuid import UUID
 
 from kcli.broker.group.offset_store import NewOffset
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.offset_commit import (
@@ -27,7 +27,7 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster_view import ClusterView, Topic
+    from kcli.broker.cluster.view import ClusterView, Topic
     from kcli.broker.security.allow_all import AnyAuthorizer
 
 _IDS_SINCE_VERSION = 10

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.group.expiry import CONSUMER, GroupFacts, is_subscribed
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.offset_delete import (
@@ -23,7 +23,7 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
 
 
 # The errors whose rows come first.

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.delayed import ProduceOutcome
-from kcli.broker.pending import Pending
 from kcli.broker.quotas import PRODUCE_RATE
-from kcli.broker.request_context import CloseConnection, RequestContext
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import CloseConnection, RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, ResourceType
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster_view import LiveBroker
+    from kcli.broker.cluster.view import LiveBroker
     from kcli.protocol.primitives import Buffer
 
 _ATTRIBUTES_AT = 22  # the low byte of two

@@ -9,8 +9,8 @@ from kcli.errors import BrokerError
 from kcli.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 
 if TYPE_CHECKING:
-    from kcli.broker.request_context import RequestContext
     from kcli.broker.security.allow_all import AnyAuthorizer
+    from kcli.broker.serving.request_context import RequestContext
 
 
 def cluster_operations(authorizer: AnyAuthorizer, context: RequestContext) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.group.responses import lacks_protocol, sync_error
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse

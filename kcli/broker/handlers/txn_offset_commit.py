@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.coordinator_log import coordinator_error
 from kcli.broker.group.offset_store import NewOffset
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.txn_offset_commit import (

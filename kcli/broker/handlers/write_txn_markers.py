@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kcli.broker.log.producer_checks import NO_EPOCH, TransactionMarker
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.write_txn_markers import (

@@ -3,7 +3,6 @@
 - `node.Node`: all of it, wired into the broker's loop.
 - `lifecycle`: registration, fencing and controlled shutdown, as pure decisions; `heartbeats` sends them.
 - `observer`: reads the metadata log into the image.
-- `forwarding`: requests of clients that only the controller can serve; `controller_ids`: producer ids from it.
 - `peers`: connections to the controller and to other brokers.
 
 Handlers do not know whether the broker is a node: they read `Broker.cluster`. `alone.Alone` is in the place of `Node`

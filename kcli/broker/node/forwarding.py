@@ -11,9 +11,9 @@ from typing import Any
 
 from kcli.broker.handlers.api_table import HANDLERS, ApiTable, ServedApi
 from kcli.broker.node.peers import PeerError, Peers
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import CloseConnection, EncodedResponse, RequestContext, error_response
-from kcli.broker.timer import Timer
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import CloseConnection, EncodedResponse, RequestContext, error_response
+from kcli.broker.serving.timer import Timer
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
 from kcli.protocol.headers import encode_request

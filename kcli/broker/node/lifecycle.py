@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
-from kcli.broker.metadata.features import SUPPORTED_FEATURES
+from kcli.broker.cluster.features import SUPPORTED_FEATURES
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kcli.protocol.messages.broker_registration import (

@@ -8,18 +8,18 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID, uuid4
 
-from kcli.broker.cluster_view import ClusterView
+from kcli.broker.cluster.image import Changes, MetadataImage
+from kcli.broker.cluster.view import ClusterView
 from kcli.broker.data_dir import parse_uuid
-from kcli.broker.metadata.image import Changes, MetadataImage
-from kcli.broker.node.controller_ids import ControllerIds
 from kcli.broker.node.forwarding import FORWARDED, Answer, Forwarder
 from kcli.broker.node.heartbeats import HeartbeatThread
 from kcli.broker.node.lifecycle import Lifecycle, State
 from kcli.broker.node.observer import Observer
-from kcli.broker.node.peers import Address, NetworkPeers, PeerError
+from kcli.broker.node.peers import Address, NetworkPeers, PeerError, Peers
 from kcli.broker.replication.fetchers import ReplicaFetchers
 from kcli.error_codes import ErrorCode
-from kcli.errors import KcliError
+from kcli.errors import BrokerError, KcliError
+from kcli.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kcli.protocol.messages.broker_registration import Listener
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from kcli.broker.counters import MBean
     from kcli.broker.log_manager import LogManager
     from kcli.broker.replica_manager import ReplicaManager
-    from kcli.broker.request_context import RequestContext
     from kcli.broker.security.allow_all import AnyAuthorizer
     from kcli.broker.security.image_security import ImageSecurity
     from kcli.broker.security.listeners import Endpoint
-    from kcli.broker.timer import Timer
+    from kcli.broker.serving.request_context import RequestContext
+    from kcli.broker.serving.timer import Timer
     from kcli.clock import Clock
     from kcli.network.selector import Selector
     from kcli.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
+_IDS_TIMEOUT_MS = 5000.0
+# The next block of producer ids is requested when this part of a block is left.
+_PREFETCH = 0.1
 # The time that a shutdown waits for the controller: in all, since its last answer, and so if heartbeats have failed.
 _LEAVE_MS = 30_000.0
 _LEAVE_UNANSWERED_MS = 10_000.0
@@ -358,6 +361,44 @@ class Node:
             Listener(name=name, host=host, port=port, security_protocol=protocols[name])
             for name, (host, port) in self._broker.advertised().items()
         ]
+
+
+class ControllerIds:
+    """Producer ids in blocks from the controller (KIP-730); the next block is requested before one is used up."""
+
+    def __init__(self, peers: Peers, lifecycle: Lifecycle, node_id: int) -> None:
+        self._peer = peers.controller("producer ids")
+        self._lifecycle = lifecycle
+        self._node_id = node_id
+        self._block = range(0)
+        self._next_block = range(0)
+        self._is_requesting = False
+
+    def __repr__(self) -> str:
+        return f"<ControllerIds {self._block} then {self._next_block}>"
+
+    def next(self) -> int:
+        """Return a new id. BrokerError COORDINATOR_LOAD_IN_PROGRESS while the controller has not sent a block."""
+        if not self._block:
+            self._block, self._next_block = self._next_block, range(0)
+        if not self._block:
+            self._request()
+            raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        id, self._block = self._block[0], self._block[1:]
+        if not self._next_block and len(self._block) < _PREFETCH * 1000:
+            self._request()
+        return id
+
+    def _request(self) -> None:
+        if not self._is_requesting:
+            self._is_requesting = True
+            request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._lifecycle.epoch)
+            self._peer.send(request, self._on_block, timeout_ms=_IDS_TIMEOUT_MS)
+
+    def _on_block(self, answer: AllocateProducerIdsResponse | PeerError) -> None:
+        self._is_requesting = False
+        if not isinstance(answer, PeerError) and not answer.error_code:
+            self._next_block = range(answer.producer_id_start, answer.producer_id_start + answer.producer_id_len)
 
 
 def _merge(total: Changes, more: Changes) -> None:

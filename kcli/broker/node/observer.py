@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from kcli.broker.cluster.image import Changes, MetadataImage
 from kcli.broker.log.validator import batches_of_leader
-from kcli.broker.metadata.image import Changes, MetadataImage
 from kcli.broker.node.peers import Address, PeerError, Peers
-from kcli.broker.timer import Timer
+from kcli.broker.serving.timer import Timer
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
 from kcli.errors import CorruptRecords, ProtocolError

@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from kcli.broker.metadata.image import MetadataImage
-from kcli.broker.timer import Timer, TimerTask
+from kcli.broker.cluster.image import MetadataImage
+from kcli.broker.serving.timer import Timer, TimerTask
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
 from kcli.errors import KcliError, ProtocolError

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from kcli.broker.log.log import Log
     from kcli.broker.log_manager import LogManager
     from kcli.broker.node.peers import Peer, Peers
-    from kcli.broker.timer import Timer, TimerTask
+    from kcli.broker.serving.timer import Timer, TimerTask
     from kcli.clock import Clock
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kcli.broker.metadata.cluster_values import Registration
+    from kcli.broker.cluster.cluster_values import Registration
 
 UNKNOWN = -1
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from kcli.broker.node.peers import Peers
     from kcli.broker.partition import Proposal
-    from kcli.broker.timer import Timer
+    from kcli.broker.serving.timer import Timer
     from kcli.clock import Clock
 
 _RETRY_MS = 50.0

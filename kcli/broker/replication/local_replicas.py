@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
+from kcli.broker.cluster.image import BROKER_CONFIG, TOPIC_CONFIG, Changes, MetadataImage, PartitionState, Registration
 from kcli.broker.files import retry_without
-from kcli.broker.metadata.image import BROKER_CONFIG, TOPIC_CONFIG, Changes, MetadataImage, PartitionState, Registration
 from kcli.broker.partition import FetchParams, Partition, PartitionRead, Replication
 from kcli.broker.purgatory import Purgatory
 from kcli.broker.quotas import NO_LIMIT, ReplicationQuota, Windows
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kcli.broker.log.log_config import LogConfig
     from kcli.broker.log_manager import LogManager
     from kcli.broker.node.peers import Peers
-    from kcli.broker.timer import Timer
+    from kcli.broker.serving.timer import Timer
     from kcli.clock import Clock
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"

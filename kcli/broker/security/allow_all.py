@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from kcli.broker.request_context import RequestContext
     from kcli.broker.security.authorizer import AclBinding, Authorizer
+    from kcli.broker.serving.request_context import RequestContext
     from kcli.protocol.acls import AclOperation, ResourceType
 
     AnyAuthorizer: TypeAlias = "Authorizer | AllowAll"

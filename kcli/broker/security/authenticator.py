@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from kcli.broker.request_context import ANONYMOUS, CloseConnection, RequestContext, error_response
+from kcli.broker.serving.request_context import ANONYMOUS, CloseConnection, RequestContext, error_response
 from kcli.error_codes import ErrorCode
 from kcli.errors import AuthenticationError
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

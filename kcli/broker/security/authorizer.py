@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.broker.client_address import canonical_address
+from kcli.broker.serving.client_address import canonical_address
 from kcli.protocol.acls import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
@@ -32,7 +32,7 @@ from kcli.protocol.acls import (
 )
 
 if TYPE_CHECKING:
-    from kcli.broker.request_context import RequestContext
+    from kcli.broker.serving.request_context import RequestContext
 
 _ALL = AclOperation.ALL
 # The operations whose ALLOW allows another operation, too.

@@ -13,7 +13,7 @@ from kcli.secret import Secret
 from kcli.security.sasl.scram import ScramCredential, scram_credential
 
 if TYPE_CHECKING:
-    from kcli.broker.metadata.image import MetadataImage
+    from kcli.broker.cluster.image import MetadataImage
     from kcli.protocol.metadata_records import UserScramCredentialRecord
 
 #: The numbers of the mechanisms in requests and records.

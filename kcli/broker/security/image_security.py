@@ -14,8 +14,8 @@ from kcli.broker.security.delegation_tokens import DelegationToken, DelegationTo
 from kcli.protocol import metadata_records as records
 
 if TYPE_CHECKING:
+    from kcli.broker.cluster.image import Changes, MetadataImage
     from kcli.broker.config import BrokerConfig
-    from kcli.broker.metadata.image import Changes, MetadataImage
     from kcli.broker.security.allow_all import AnyAuthorizer
 
 _ACLS = {records.AccessControlEntryRecord, records.RemoveAccessControlEntryRecord}

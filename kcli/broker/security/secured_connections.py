@@ -6,9 +6,9 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kcli.broker.request_context import ANONYMOUS
 from kcli.broker.security.authenticator import AnswerVersions, Authenticator, ServerMechanism
 from kcli.broker.security.principals import PrincipalMapping
+from kcli.broker.serving.request_context import ANONYMOUS
 from kcli.errors import ConfigError
 from kcli.network.transport import PlainTransport, Transport
 from kcli.secret import Secret

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.broker.log.producer_checks import TransactionMarker
 from kcli.broker.node.peers import PeerError
-from kcli.broker.pending import Pending
+from kcli.broker.serving.pending import Pending
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -26,10 +26,10 @@ from kcli.protocol.messages.write_txn_markers import (
 from kcli.structs import OFFSETS_TOPIC, TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
     from kcli.broker.node.peers import Peers
     from kcli.broker.replica_manager import ReplicaManager
-    from kcli.broker.timer import Timer
+    from kcli.broker.serving.timer import Timer
     from kcli.clock import Clock
 
 _FIRST_BACKOFF_MS = 20.0

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli.broker.cluster.features import TRANSACTION_VERSION
 from kcli.broker.coordinator_partitions import CoordinatorPartitions
 from kcli.broker.log.producer_checks import TransactionMarker
-from kcli.broker.metadata.features import TRANSACTION_VERSION
-from kcli.broker.pending import Pending, completed
+from kcli.broker.serving.pending import Pending, completed
 from kcli.broker.transaction import transaction_queries as queries
 from kcli.broker.transaction import transaction_state as rules
 from kcli.broker.transaction.markers import MarkerSender
@@ -37,10 +37,10 @@ from kcli.protocol.messages.list_transactions import ListTransactionsRequest, Li
 from kcli.structs import TRANSACTIONS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
     from kcli.broker.config import BrokerConfig
     from kcli.broker.replica_manager import ReplicaManager
-    from kcli.broker.timer import Timer
+    from kcli.broker.serving.timer import Timer
     from kcli.clock import Clock
 
 _RETRY_MS = 100.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from kcli.broker.cluster.features import TRANSACTION_VERSION
 from kcli.broker.coordinator_log import CoordinatorLog
-from kcli.broker.metadata.features import TRANSACTION_VERSION
 from kcli.broker.transaction.transaction_state import TransactionMetadata, TransactionState
 from kcli.errors import ProtocolError
 from kcli.protocol.records.builder import build_batch
@@ -23,7 +23,7 @@ from kcli.protocol.transactions_topic import (
 from kcli.structs import TRANSACTIONS_TOPIC, TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
     from kcli.broker.config import BrokerConfig
     from kcli.broker.replica_manager import ReplicaManager
     from kcli.error_codes import ErrorCode

@@ -25,7 +25,7 @@ from kcli.protocol.messages.add_partitions_to_txn import (
 from kcli.structs import TRANSACTIONS_TOPIC, TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster_view import ClusterView
+    from kcli.broker.cluster.view import ClusterView
     from kcli.broker.delayed import FindPartition
     from kcli.broker.node.peers import Peers
     from kcli.broker.transaction.transaction_coordinator import TransactionCoordinator

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kcli.broker.delayed import ProduceOutcome
-from kcli.broker.pending import Pending
+from kcli.broker.serving.pending import Pending
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.records.batch import HEADER_BYTES, MAGIC_AT, BatchInfo, read_batch_info

@@ -179,7 +179,7 @@ def _warn_of_secrets(env: Environment, given: Collection[str]) -> None:
 
 def _topic(text: str) -> tuple[str, int | None]:
     """Parse `orders:6` into name and partitions; None means the broker's `num.partitions`."""
-    from kcli.broker.topic_rules import LONGEST_NAME, name_fault
+    from kcli.broker.cluster.topic_rules import LONGEST_NAME, name_fault
 
     name, colon, count = text.partition(":")
     if not name or (colon and not (count.isascii() and count.isdigit() and 0 < int(count[:9]) < 100_000)):
@@ -396,7 +396,7 @@ def _print_ready(env: Environment, role: str, server: Broker | CombinedBroker | 
 
 def _refuse_cluster_directory(properties: Mapping[str, str]) -> None:
     """Raise ConfigError for a single broker in the directory of a cluster, before it writes anything there."""
-    from kcli.broker.cluster_directory import ClusterDirectory
+    from kcli.broker.testing.cluster_directory import ClusterDirectory
 
     directory = ClusterDirectory(next(properties[name] for name in _DIRECTORIES if name in properties))
     if directory.nodes:
@@ -411,7 +411,7 @@ def _use_node(env: Environment, properties: dict[str, str], number: int) -> dict
 
     Return the origin of each, to stand before an error.
     """
-    from kcli.broker.cluster_directory import CONTROLLER, ClusterDirectory, address_of, node_name
+    from kcli.broker.testing.cluster_directory import CONTROLLER, ClusterDirectory, address_of, node_name
     from kcli.visible import shell_word
 
     directory = ClusterDirectory(next(properties.pop(name) for name in _DIRECTORIES if name in properties))
@@ -442,7 +442,7 @@ def _run_cluster(
     *,
     is_temporary: bool,
 ) -> int:
-    from kcli.broker.cluster_directory import ClusterDirectory
+    from kcli.broker.testing.cluster_directory import ClusterDirectory
     from kcli.cli.broker.run_cluster import ClusterPlan, run_cluster
 
     directory = next(properties.pop(name) for name in _DIRECTORIES if name in properties)

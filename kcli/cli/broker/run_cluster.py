@@ -8,9 +8,9 @@ from functools import partial
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from kcli.broker import cluster_directory as layout
-from kcli.broker.cluster_directory import CONTROLLER, ClusterDirectory, node_name
 from kcli.broker.config import BrokerConfig
+from kcli.broker.testing import cluster_directory as layout
+from kcli.broker.testing.cluster_directory import CONTROLLER, ClusterDirectory, node_name
 from kcli.cli import exit_status
 from kcli.cli.broker.cluster_processes import preload, run_controller, run_node
 from kcli.cli.broker.supervisor import Child, Process, Supervisor

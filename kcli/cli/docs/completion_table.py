@@ -23,8 +23,8 @@ from kcli.admin.explain.findings import SEVERITIES
 from kcli.admin.groups.listing import STATES, TYPES
 from kcli.admin.health.check import KINDS
 from kcli.assignors.lookup import NAMES, STRATEGIES
+from kcli.broker.cluster.topic_configs import TOPIC_OPTIONS
 from kcli.broker.config import BrokerConfig
-from kcli.broker.topic_configs import TOPIC_OPTIONS
 from kcli.cli.command_table import GROUPS, SHORT_FOR
 from kcli.cli.docs.tree import CommandDoc, OptionDoc
 from kcli.cli.group.rows import SORTS

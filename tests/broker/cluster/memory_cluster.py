@@ -13,21 +13,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from kcli.broker.cluster_view import ClusterView
+from kcli.broker.cluster.image import Changes, MetadataImage
+from kcli.broker.cluster.view import ClusterView
 from kcli.broker.config import BrokerConfig
 from kcli.broker.delayed import ProduceOutcome
 from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.log.log import Log
 from kcli.broker.log_manager import LogManager
-from kcli.broker.memory_files import MemoryFiles
-from kcli.broker.metadata.image import Changes, MetadataImage
 from kcli.broker.node.peers import PeerError
-from kcli.broker.pending import Pending
 from kcli.broker.replica_manager import ReplicaManager
 from kcli.broker.replication.fetchers import ReplicaFetchers
-from kcli.broker.request_context import RequestContext
 from kcli.broker.security.allow_all import AllowAll
-from kcli.broker.timer import Timer
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import RequestContext
+from kcli.broker.serving.timer import Timer
+from kcli.broker.testing.memory_files import MemoryFiles
 from kcli.error_codes import ErrorCode
 from kcli.protocol.records.scan import iter_records
 from kcli.structs import TopicPartition

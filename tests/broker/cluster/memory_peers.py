@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kcli.broker.node.peers import DEFAULT_TIMEOUT_MS, PeerError
-from kcli.broker.pending import Pending
+from kcli.broker.serving.pending import Pending
 from kcli.clock import ManualClock
 from kcli.protocol.codec import decode, encode, encode_parts
 from kcli.protocol.wire import Message, Request

@@ -6,11 +6,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
+from kcli.broker.cluster.features import SUPPORTED_FEATURES
+from kcli.broker.cluster.image import MetadataImage, PartitionState, Registration
 from kcli.broker.config import BrokerConfig
 from kcli.broker.controller.controller import Controller
-from kcli.broker.metadata.features import SUPPORTED_FEATURES
-from kcli.broker.metadata.image import MetadataImage, PartitionState, Registration
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.request_context import RequestContext
 from kcli.clock import ManualClock
 from kcli.protocol.codec import decode, encode
 from kcli.protocol.messages.alter_partition import (

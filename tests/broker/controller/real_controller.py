@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
-from kcli.broker.metadata.image import Changes, MetadataImage
+from kcli.broker.cluster.image import Changes, MetadataImage
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.broker_registration import BrokerRegistrationResponse
 from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -11,12 +11,12 @@ from uuid import UUID
 
 import pytest
 
+from kcli.broker.cluster.features import SUPPORTED_FEATURES
+from kcli.broker.cluster.metadata_log import encode_snapshot
 from kcli.broker.config import BrokerConfig
 from kcli.broker.controller.controller_server import ControllerFailed, ControllerServer
-from kcli.broker.controller.metadata_log import encode_snapshot
-from kcli.broker.memory_files import Fault, MemoryFiles
-from kcli.broker.metadata.features import SUPPORTED_FEATURES
-from kcli.broker.request_context import CloseConnection, RequestContext, response_parts
+from kcli.broker.serving.request_context import CloseConnection, RequestContext, response_parts
+from kcli.broker.testing.memory_files import Fault, MemoryFiles
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError

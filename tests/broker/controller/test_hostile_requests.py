@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from kcli.broker.metadata.features import SUPPORTED_FEATURES
-from kcli.broker.metadata.snapshot_records import records_of
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import CloseConnection, error_response, read_request, response_parts
+from kcli.broker.cluster.features import SUPPORTED_FEATURES
+from kcli.broker.cluster.snapshot_records import records_of
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import CloseConnection, error_response, read_request, response_parts
 from kcli.errors import BrokerError, ProtocolError
 from kcli.protocol.headers import encode_request
 from kcli.protocol.messages.alter_partition import BrokerState, PartitionChange

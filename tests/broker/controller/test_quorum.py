@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from kcli.broker.controller.metadata_log import MetadataLog, SnapshotId
+from kcli.broker.cluster.metadata_log import MetadataLog, SnapshotId
 from kcli.broker.controller.quorum import Quorum, VoterListener
-from kcli.broker.memory_files import MemoryFiles
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import RequestContext
-from kcli.broker.timer import Timer
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import RequestContext
+from kcli.broker.serving.timer import Timer
+from kcli.broker.testing.memory_files import MemoryFiles
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
 from kcli.protocol.codec import decode, encode

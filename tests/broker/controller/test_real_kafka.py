@@ -11,7 +11,7 @@ import pytest
 
 from kcli.broker.config import BrokerConfig
 from kcli.broker.controller.controller_server import ControllerServer
-from kcli.broker.loop_thread import LoopThread
+from kcli.broker.serving.loop_thread import LoopThread
 from tests.real_kafka import KafkaNode, free_ports
 from tests.real_kafka_cluster import BrokerOnly
 

@@ -13,7 +13,7 @@ from kcli.broker.group.group_coordinator import GroupCoordinator
 from kcli.broker.group.offset_store import OffsetStore
 from kcli.broker.handlers import group_requests
 from kcli.broker.handlers.api_table import HANDLERS
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.request_context import RequestContext
 from kcli.protocol.codec import decode, encode
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,

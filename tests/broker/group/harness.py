@@ -13,17 +13,17 @@ from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from kcli.broker.cluster_view import LiveBroker, Topic
+from kcli.broker.cluster.cluster_values import PartitionState
+from kcli.broker.cluster.view import LiveBroker, Topic
 from kcli.broker.config import BrokerConfig
 from kcli.broker.coordinator_log import key_hash
 from kcli.broker.group.group_coordinator import GroupCoordinator
 from kcli.broker.group.group_records import KeyAndValue
 from kcli.broker.handlers.api_table import HANDLERS
-from kcli.broker.metadata.cluster_values import PartitionState
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import read_request, response_parts
 from kcli.broker.security.allow_all import AllowAll
-from kcli.broker.timer import Timer
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import read_request, response_parts
+from kcli.broker.serving.timer import Timer
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
 from kcli.protocol.headers import decode_response, encode_request

@@ -10,8 +10,8 @@ from uuid import UUID
 from kcli.broker.group.group_coordinator import GroupCoordinator
 from kcli.broker.group.offset_store import OffsetStore
 from kcli.broker.handlers import offset_commit
-from kcli.broker.request_context import RequestContext
 from kcli.broker.security.allow_all import AllowAll
+from kcli.broker.serving.request_context import RequestContext
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kcli.protocol.messages.offset_commit import (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kcli.broker.embedded_cluster import EmbeddedCluster
+from kcli.broker.testing.embedded_cluster import EmbeddedCluster
 from kcli.client.config import ConsumerConfig
 from kcli.consumer.consumer import Consumer
 from kcli.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup

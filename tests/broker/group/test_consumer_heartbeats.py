@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.client.config import ConsumerConfig
 from kcli.consumer.consumer import Consumer
 from kcli.error_codes import ErrorCode

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.memory_files import Fault
 from kcli.broker.security.authorizer import AclBinding, Authorizer
+from kcli.broker.testing.memory_files import Fault
 from kcli.protocol.acls import AclOperation, AclPermissionType, ResourceType
 from kcli.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from kcli.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest

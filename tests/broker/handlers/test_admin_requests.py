@@ -6,10 +6,10 @@ import time
 from typing import Any
 from uuid import UUID, uuid4
 
-from kcli.broker.embedded_cluster import EmbeddedCluster
 from kcli.broker.group.group_coordinator import GroupCoordinator
 from kcli.broker.group.offset_store import OffsetStore
-from kcli.broker.memory_files import Fault
+from kcli.broker.testing.embedded_cluster import EmbeddedCluster
+from kcli.broker.testing.memory_files import Fault
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from kcli.protocol.messages.alter_partition_reassignments import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.cluster_view import ClusterView
+from kcli.broker.cluster.view import ClusterView
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.node.images import broker_record, image_of, partition_record, topic_records

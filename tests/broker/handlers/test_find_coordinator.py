@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from kcli.broker.memory_files import Fault
+from kcli.broker.testing.memory_files import Fault
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.single_broker import Node
 

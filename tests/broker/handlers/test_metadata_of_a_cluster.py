@@ -8,12 +8,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from kcli.broker.cluster_view import ClusterView
+from kcli.broker.cluster.decide import list_partition_reassignments
+from kcli.broker.cluster.view import ClusterView
 from kcli.broker.config import BrokerConfig
 from kcli.broker.coordinator_log import key_hash
 from kcli.broker.handlers.api_table import HANDLERS
-from kcli.broker.request_context import RequestContext
 from kcli.broker.security.allow_all import AllowAll
+from kcli.broker.serving.request_context import RequestContext
 from kcli.clock import ManualClock
 from kcli.protocol.codec import decode, encode
 from kcli.protocol.messages.describe_cluster import DescribeClusterRequest
@@ -54,7 +55,8 @@ class NodeParts:
         """Return the response; request and response are encoded and decoded."""
         key = request.API_KEY
         context = RequestContext(key, version, 1, "test", "c1", "127.0.0.1", 0, 0, listener=listener)
-        handler = import_module(f"kcli.broker.handlers.{HANDLERS[key].module or 'list_partition_reassignments'}")
+        module = HANDLERS[key].module
+        handler = import_module(f"kcli.broker.handlers.{module}") if module else list_partition_reassignments
         response = handler.handle(self, decode(type(request), encode(request, version), version), context)
         return decode(type(response), encode(response, version), version)
 

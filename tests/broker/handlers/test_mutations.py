@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
 from kcli.broker.quotas import ClientQuotas, Windows
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from kcli.broker.request_context import CloseConnection
+from kcli.broker.serving.request_context import CloseConnection
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.log.logs import values
 from tests.broker.rig import Answer, Rig, batch

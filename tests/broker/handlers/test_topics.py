@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from kcli.broker.handlers.api_table import HANDLERS
-from kcli.broker.memory_files import Fault
+from kcli.broker.testing.memory_files import Fault
 from kcli.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,

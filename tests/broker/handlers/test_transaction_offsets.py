@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
 from kcli.broker.security.authorizer import AclBinding, Authorizer
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import CLUSTER_NAME, AclOperation, AclPermissionType, ResourceType
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

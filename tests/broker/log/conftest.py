@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.broker.memory_files import MemoryFiles
+from kcli.broker.testing.memory_files import MemoryFiles
 from tests.broker.log.logs import Keeper
 
 

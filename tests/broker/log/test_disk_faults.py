@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kcli.broker.log.log import Log
-from kcli.broker.memory_files import Fault, MemoryFiles
+from kcli.broker.testing.memory_files import Fault, MemoryFiles
 from tests.broker.log.logs import Keeper, append, fill, values
 
 

@@ -14,7 +14,7 @@ import pytest
 from kcli.broker.log.log import Log
 from kcli.broker.log.producer_checks import NOT_VERIFIED, TransactionMarker
 from kcli.broker.log.producer_state import ProducerStateManager
-from kcli.broker.memory_files import MemoryFiles
+from kcli.broker.testing.memory_files import MemoryFiles
 from tests.broker.log.logs import NOW, Keeper, batch
 
 STEPS = 80

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kcli.broker.log.log import Log
-from kcli.broker.memory_files import Fault, MemoryFiles
+from kcli.broker.testing.memory_files import Fault, MemoryFiles
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords
 from kcli.protocol.records.builder import build_batch

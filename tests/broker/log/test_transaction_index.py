@@ -10,7 +10,7 @@ import pytest
 
 from kcli.broker.log.log import Log
 from kcli.broker.log.segment_index import AbortedTransaction, InvalidIndex, decode_aborted, encode_aborted
-from kcli.broker.memory_files import Fault
+from kcli.broker.testing.memory_files import Fault
 from tests.broker.log.logs import NOW, Keeper, Transactions, fill, marker, scan, scan_committed
 
 SMALL = {"segment_bytes": 2000, "index_interval_bytes": 200}

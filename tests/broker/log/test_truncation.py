@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kcli.broker.log.log import Log
-from kcli.broker.memory_files import Fault, MemoryFiles
+from kcli.broker.testing.memory_files import Fault, MemoryFiles
 from kcli.errors import CorruptRecords
 from tests.broker.log.logs import NOW, Keeper, Transactions, append, batch, fill, marker, scan_committed, values
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from kcli.broker.metadata.image import Changes, MetadataImage
+from kcli.broker.cluster.image import Changes, MetadataImage
 from kcli.protocol import metadata_records as records
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.node.controller_ids import ControllerIds
 from kcli.broker.node.forwarding import FORWARDED, NODE_APIS, Forwarder, encode_principal
-from kcli.broker.request_context import CloseConnection, EncodedResponse, RequestContext
-from kcli.broker.timer import Timer
+from kcli.broker.node.node import ControllerIds
+from kcli.broker.serving.request_context import CloseConnection, EncodedResponse, RequestContext
+from kcli.broker.serving.timer import Timer
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError

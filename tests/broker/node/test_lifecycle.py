@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from kcli.broker.metadata.features import SUPPORTED_FEATURES
+from kcli.broker.cluster.features import SUPPORTED_FEATURES
 from kcli.broker.node.lifecycle import Lifecycle, State
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse

@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from kcli.broker.metadata.image import Changes, MetadataImage
+from kcli.broker.cluster.image import Changes, MetadataImage
 from kcli.broker.node.observer import METADATA_TOPIC, METADATA_TOPIC_ID, Observer
-from kcli.broker.pending import Pending
-from kcli.broker.timer import Timer
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.timer import Timer
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
 from kcli.protocol import metadata_records as records

@@ -6,7 +6,7 @@ import socket
 from typing import Any
 
 from kcli.broker.node.peers import NetworkPeers, PeerError
-from kcli.broker.timer import Timer
+from kcli.broker.serving.timer import Timer
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
 from kcli.network.memory import MemoryPeer, MemorySelector

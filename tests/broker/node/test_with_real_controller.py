@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
-from kcli.broker.metadata.features import SUPPORTED_FEATURES
+from kcli.broker.cluster.features import SUPPORTED_FEATURES
 from kcli.broker.node.lifecycle import State
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.error_codes import ErrorCode
 from kcli.errors import KcliError
 from kcli.protocol.messages.api_versions import ApiVersionsRequest

@@ -9,9 +9,9 @@ from kcli.broker.config import BrokerConfig
 from kcli.broker.log.log import Log
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log_manager import LogManager
-from kcli.broker.memory_files import MemoryFiles
 from kcli.broker.replication.fetchers import ReplicaFetchers
-from kcli.broker.timer import Timer
+from kcli.broker.serving.timer import Timer
+from kcli.broker.testing.memory_files import MemoryFiles
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -207,7 +207,7 @@ class Replicas:
 
     def later(self, response: Any, delay_ms: float) -> Any:
         """A `Pending` that completes after a delay, as a fetch that waits for records."""
-        from kcli.broker.pending import Pending
+        from kcli.broker.serving.pending import Pending
 
         pending: Pending[Any] = Pending()
         self._later.append((self.clock.now_ms() + delay_ms, pending, response))

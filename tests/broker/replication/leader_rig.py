@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID, uuid5
 
+from kcli.broker.cluster.cluster_values import PartitionState
+from kcli.broker.cluster.image import Changes, MetadataImage
 from kcli.broker.log.log_config import LogConfig
-from kcli.broker.metadata.cluster_values import PartitionState
-from kcli.broker.metadata.image import Changes, MetadataImage
 from kcli.broker.node.peers import PeerError
 from kcli.protocol import metadata_records as records
 from kcli.protocol.messages.alter_partition import (

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kcli.broker.log.log_config import LogConfig
-from kcli.broker.memory_files import Fault
 from kcli.broker.replication.repeated_failures import Backoff
+from kcli.broker.testing.memory_files import Fault
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopicResponse
 from kcli.structs import TopicPartition

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kcli.broker.log.producer_checks import NOT_VERIFIED
-from kcli.broker.memory_files import Fault
 from kcli.broker.node.peers import PeerError
+from kcli.broker.testing.memory_files import Fault
 from kcli.broker.transaction.markers import TransactionMarker
 from kcli.error_codes import ErrorCode
 from kcli.protocol import metadata_records as records

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kcli.broker.cluster.config_entries import broker_entries
+from kcli.broker.cluster.dynamic_config import DynamicConfig
 from kcli.broker.config import BrokerConfig
-from kcli.broker.config_entries import broker_entries
-from kcli.broker.dynamic_config import DynamicConfig
 from kcli.broker.log.log_config import LogConfig
 from kcli.protocol import metadata_records as records
 from kcli.structs import TopicPartition

@@ -9,8 +9,8 @@ import pytest
 
 from kcli.broker.handlers import api_versions
 from kcli.broker.handlers.api_table import HANDLERS
-from kcli.broker.request_context import CloseConnection, RequestContext
 from kcli.broker.security.authenticator import Authenticator, Refusal, ServerMechanism, State
+from kcli.broker.serving.request_context import CloseConnection, RequestContext
 from kcli.errors import AuthenticationError
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
 from kcli.protocol.messages.heartbeat import HeartbeatRequest

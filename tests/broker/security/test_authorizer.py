@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from kcli.broker.request_context import RequestContext
 from kcli.broker.security.allow_all import AllowAll
 from kcli.broker.security.authorizer import AclBinding, AclFilter, Authorizer
+from kcli.broker.serving.request_context import RequestContext
 from kcli.protocol.acls import SUPPORTED_OPERATIONS, AclOperation, AclPermissionType, PatternType, ResourceType
 
 READ, WRITE, DESCRIBE, ALL = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.ALL

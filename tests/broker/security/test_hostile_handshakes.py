@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.protocol.headers import encode_request
 from kcli.protocol.messages.metadata import MetadataRequest
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest

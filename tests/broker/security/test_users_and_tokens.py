@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from kcli.broker.files import DiskFiles
-from kcli.broker.memory_files import Fault
-from kcli.broker.request_context import RequestContext
 from kcli.broker.security.acl_rules import allow
 from kcli.broker.security.authorizer import Authorizer
 from kcli.broker.security.delegation_tokens import DelegationToken
+from kcli.broker.serving.request_context import RequestContext
+from kcli.broker.testing.memory_files import Fault
 from kcli.protocol.codec import decode, encode
 from kcli.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

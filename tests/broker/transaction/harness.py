@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from kcli.broker.broker import Broker
 from kcli.broker.config import BrokerConfig
-from kcli.broker.memory_files import MemoryFiles
-from kcli.broker.pending import Pending
-from kcli.broker.request_context import RequestContext, error_response, read_request, response_parts
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.request_context import RequestContext, error_response, read_request, response_parts
+from kcli.broker.testing.memory_files import MemoryFiles
 from kcli.clock import ManualClock
 from kcli.errors import BrokerError
 from kcli.protocol.headers import decode_response, encode_request

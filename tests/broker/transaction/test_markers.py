@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from kcli.broker.cluster.cluster_values import PartitionState
 from kcli.broker.log.producer_checks import TransactionMarker
-from kcli.broker.metadata.cluster_values import PartitionState
 from kcli.broker.node.peers import PeerError
-from kcli.broker.pending import Pending
-from kcli.broker.timer import Timer
+from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.timer import Timer
 from kcli.broker.transaction.markers import MarkerSender
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.memory_files import MemoryFile, MemoryFiles
+from kcli.broker.testing.memory_files import MemoryFile, MemoryFiles
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.record import NewRecord
 from kcli.structs import TRANSACTIONS_TOPIC, TopicPartition

@@ -11,10 +11,10 @@ from uuid import UUID, uuid5
 
 import pytest
 
-from kcli.broker.cluster_view import Topic
+from kcli.broker.cluster.view import Topic
 from kcli.broker.log.producer_checks import TransactionMarker
 from kcli.broker.node.peers import PeerError
-from kcli.broker.pending import Pending
+from kcli.broker.serving.pending import Pending
 from kcli.broker.transaction.verification import PartitionVerifier
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages import add_partitions_to_txn as messages

@@ -10,7 +10,7 @@ from typing import Any
 from kcli.broker.handlers import group_requests
 from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.log.producer_checks import TransactionMarker
-from kcli.broker.request_context import RequestContext
+from kcli.broker.serving.request_context import RequestContext
 from kcli.broker.transaction.markers import MarkerSender, MarkerWriter
 from kcli.broker.transaction.transaction_coordinator import TransactionCoordinator
 from kcli.broker.transaction.verification import PartitionVerifier
@@ -70,6 +70,7 @@ class TransactionNode(Coordinator):
                 marker_writer=writer,
                 verifier=verifier,
                 node=self,
+                membership=SimpleNamespace(leads_all=False),
                 group_partitions=groups.partitions,
             )
         return self.handled

@@ -16,7 +16,7 @@ from kcli.admin.assignments import LiveGroup
 from kcli.admin.groups.group import Group
 from kcli.admin.offsets.commits import commit_offsets
 from kcli.assignors.model import Member, Topic
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.cli.assignor.forecast_report import make_forecasts, summary_lines
 from kcli.cli.assignor.situation import Situation
 from kcli.client.config import ClientConfig

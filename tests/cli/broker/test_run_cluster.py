@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.cluster_directory import ClusterDirectory, node_name, node_properties
+from kcli.broker.testing.cluster_directory import ClusterDirectory, node_name, node_properties
 from kcli.cli.broker.run_cluster import first_port
 from tests.cli.fake import run_kcli
 from tests.limits import killed_after, read_line

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.cli.consume.checkpointer import Checkpointer, CheckpointFile, OutputFile
 from kcli.clock import ManualClock
 from kcli.consumer.read_checkpoint import Checkpoint, Selection

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kcli.broker.control import DROP
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.control import DROP
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from tests.cli.fake import Result, run_kcli

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from kcli.admin.offsets.commits import commit_offsets
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.structs import OffsetAndMetadata, TopicPartition

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.cli.group.explain import heading
 from kcli.cli.output.finding_pages import page
 from tests.admin.explain.explain_cases import cluster_facts, group, group_survey, member, unchanged_findings

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kcli.admin.offsets.commits import commit_offsets
-from kcli.broker.control import SILENCE
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.control import SILENCE
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.cli.options import Common
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect

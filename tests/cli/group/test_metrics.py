@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from tests.cli.fake import run_kcli
 from tests.limits import Limit, killed_after
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from kcli.admin.offsets import apply as applying
-from kcli.broker.control import SILENCE
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.control import SILENCE
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.cli import app
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.list_offsets import (

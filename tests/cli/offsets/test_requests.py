@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.cli.fake import run_kcli
 from tests.cli.offsets.scene import Scene

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kcli import Admin, Consumer, Producer, TopicPartition
-from kcli.broker.control import DROP, Verdict
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.control import DROP, Verdict
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.protocol.messages.end_txn import EndTxnResponse
 from tests.cli.fake import Result, run_kcli
 from tests.limits import killed_after

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.cli import command_table
 from kcli.cli.command_table import CHANGES, COMMANDS, changes_cluster
 from kcli.cli.parser import build_tree

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from tests.cli.fake import run_kcli
 from tests.fake_registry import Answer, FakeRegistry, Request, Stall, fake_registry
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from tests.cli.fake import Result, run_kcli
 
 Run = Callable[..., Result]

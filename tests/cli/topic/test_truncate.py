@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from tests.cli.fake import Result, run_kcli
 
 FIRST_MS = 1_700_000_000_000

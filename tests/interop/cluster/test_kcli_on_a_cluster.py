@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kcli.broker.embedded_cluster import EmbeddedCluster
+from kcli.broker.testing.embedded_cluster import EmbeddedCluster
 from tests.cli.fake import run_kcli
 from tests.interop.cluster.readers import group_of
 

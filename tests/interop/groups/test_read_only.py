@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from tests.cli.fake import run_kcli
 from tests.interop.clients.test_confluent_groups import fill
 from tests.interop.groups.members import MAKERS, MemberProcess

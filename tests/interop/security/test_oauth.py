@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.client.requests import ask_any

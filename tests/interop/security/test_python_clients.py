@@ -12,7 +12,7 @@ import kafka
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 
 USERS = {"alice": 'secret of alice, ="1"', "bob": "secret of bob"}
 RECORDS = 3000

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kcli.broker.embedded import EmbeddedBroker
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.protocol.headers import encode_request
 from kcli.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

@@ -1,0 +1,89 @@
+"""CreateAcls (30), v1-3: add ACLs; one that exists already is accepted. ALTER on the cluster is needed.
+
+Deliberately missing: nothing. As in Apache Kafka, an ACL may name an operation that its resource does not have.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.broker.handlers.acl_requests import check_acls, known, refuse_zero
+from kcli.broker.security.authorizer import AclBinding
+from kcli.broker.serving.request_context import RequestContext
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
+from kcli.protocol.acls import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
+from kcli.protocol.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
+
+if TYPE_CHECKING:
+    from kcli.broker.cluster.decide.parts import Parts
+
+
+def handle(parts: Parts, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+    """Return a result per ACL; all that are valid are added together."""
+    for one in request.creations:
+        refuse_zero(one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
+    try:
+        check_acls(parts.authorizer, context, AclOperation.ALTER)
+        if any(_is_filter(one) for one in request.creations):
+            # Apache Kafka fails on these with an unexpected error, and reports it for the whole request.
+            failed = AclCreationResult(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=None)
+            return CreateAclsResponse(results=[failed] * len(request.creations))
+        results = [_check(one) for one in request.creations]
+        parts.acls.add(
+            _binding(one) for one, result in zip(request.creations, results, strict=True) if not result.error_code
+        )
+    except BrokerError as error:
+        results = [AclCreationResult(error_code=error.code, error_message=error.detail) for _ in request.creations]
+    return CreateAclsResponse(results=results)
+
+
+def _binding(creation: AclCreation) -> AclBinding:
+    return AclBinding(
+        creation.resource_type,
+        creation.resource_name,
+        creation.resource_pattern_type,
+        creation.principal,
+        creation.host,
+        creation.operation,
+        creation.permission_type,
+    )
+
+
+def _is_filter(creation: AclCreation) -> bool:
+    """Return whether the ACL has ANY or MATCH, which only filters may have."""
+    return (
+        creation.resource_type == ResourceType.ANY
+        or creation.resource_pattern_type in (PatternType.ANY, PatternType.MATCH)
+        or creation.operation == AclOperation.ANY
+        or creation.permission_type == AclPermissionType.ANY
+    )
+
+
+def _check(creation: AclCreation) -> AclCreationResult:
+    """Return the result of a valid ACL, or its error, in Apache Kafka's words."""
+    fault = _fault(creation)
+    if fault is not None:
+        return AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message=fault)
+    return AclCreationResult()
+
+
+def _fault(creation: AclCreation) -> str | None:
+    if creation.resource_type == ResourceType.CLUSTER and creation.resource_name != CLUSTER_NAME:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    if not creation.resource_name:
+        return "Invalid empty resource name"
+    if not known(ResourceType, creation.resource_type):
+        return "Invalid resourceType UNKNOWN"
+    if not known(PatternType, creation.resource_pattern_type):
+        return "Invalid patternType UNKNOWN"
+    if not known(AclOperation, creation.operation):
+        return "Invalid operation UNKNOWN"
+    if not known(AclPermissionType, creation.permission_type):
+        return "Invalid permissionType UNKNOWN"
+    if ":" not in creation.principal:
+        return (
+            f"Could not parse principal from `{creation.principal}` (no colon is present separating the principal "
+            "type from the principal name)"
+        )
+    return None

@@ -1,0 +1,366 @@
+"""ClusterView: the brokers, topics and settings of the cluster, as handlers read them in the image.
+
+Each batch of metadata is applied to the image, then to the `ClusterView`, then to the partitions: a new partition's log
+is made with the settings of its topic.
+
+Settings that this version does not know, because the controller or another broker is of another version, are reported
+and left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from uuid import UUID
+
+from kcli.broker.cluster.dynamic_config import DynamicConfig
+from kcli.broker.cluster.features import SUPPORTED_FEATURES
+from kcli.broker.cluster.image import BROKER_CONFIG, TOPIC_CONFIG
+from kcli.broker.cluster.topic_configs import TOPIC_OPTIONS, log_config
+from kcli.broker.cluster.topic_rules import check_new_name
+from kcli.broker.config import BROKER_OPTIONS
+from kcli.broker.data_dir import uuid_text
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError, ConfigError
+from kcli.structs import INTERNAL_TOPICS, OFFSETS_TOPIC, SHARE_GROUPS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.broker.cluster.image import Changes, MetadataImage, PartitionState, Registration, TopicState
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.config_defs import Option
+    from kcli.broker.log.log_config import LogConfig
+    from kcli.broker.quotas import Entity
+    from kcli.clock import Clock
+    from kcli.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+
+NO_BROKER = -1
+DEFAULT = -1  # as partition count or replication factor: the default in the broker's settings
+_SEGMENT_BYTES = "104857600"  # of the internal topic for share groups
+#: Have a topic created; the callback gets the response, or the error if there is none.
+AskController: TypeAlias = "Callable[[CreateTopicsRequest, Callable[[CreateTopicsResponse | Exception], None]], None]"
+
+
+class Topic:
+    """A topic: partitions are 0 to `partitions` - 1; `configs` holds its overrides as text."""
+
+    def __init__(
+        self,
+        name: str,
+        topic_id: UUID,
+        partitions: int,
+        configs: dict[str, str] | None = None,
+        *,
+        replication_factor: int = 1,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = partitions
+        self.configs = configs or {}
+        self.replication_factor = replication_factor
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.name} {uuid_text(self.topic_id)} partitions={self.partitions} {self.configs}>"
+
+    @property
+    def is_internal(self) -> bool:
+        """True if brokers keep their own state in it."""
+        return self.name in INTERNAL_TOPICS
+
+
+class LiveBroker(NamedTuple):
+    """A broker with the address of one of its listeners. `is_fenced`: it is registered, but does not serve."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    is_fenced: bool = False
+
+
+class ClusterView:
+    """Topics by name, brokers, dynamic settings, and the advertised addresses, which are set when the broker listens.
+
+    The callbacks in `on_topic_deleted` get the topic's name and the wall-clock time. `reports` holds messages to log.
+    """
+
+    def __init__(
+        self,
+        image: MetadataImage,
+        config: BrokerConfig,
+        cluster_id: str,
+        clock: Clock,
+        ask_controller: AskController,
+        supported_features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES,
+        quorum_features: Mapping[str, int] = {},
+    ) -> None:
+        """`quorum_features` are levels that are in no record of features."""
+        self.node_id = config.node_id
+        self.cluster_id = cluster_id
+        self.dynamic = DynamicConfig(config, {})
+        self.topics: dict[str, Topic] = {}
+        self._by_id: dict[UUID, Topic] = {}
+        self._defaults: tuple[BrokerConfig, LogConfig] | None = None  # settings, and topics without overrides in them
+        #: The address that clients of each listener are told, by the listener's name.
+        self.advertised = {
+            one.name: (one.advertised_host or one.host, one.advertised_port or one.port) for one in config.endpoints
+        }
+        self.on_topic_deleted: list[Callable[[str, int], None]] = []
+        self.reports: list[str] = []
+        self._image = image
+        self._clock = clock
+        self._ask_controller = ask_controller
+        self._supported_features = supported_features
+        self._quorum_features = quorum_features
+        self._requested: set[str] = set()
+        self._load()
+
+    def __repr__(self) -> str:
+        return f"<ClusterView {self.cluster_id} node={self.node_id} {len(self.topics)} topics>"
+
+    # ---- brokers and partitions ----
+
+    @property
+    def controller_id(self) -> int:
+        """This broker while it is unfenced, else any that is: each of them forwards to the controller."""
+        brokers = self._image.brokers
+        own = brokers.get(self.node_id)
+        if own is not None and not own.is_fenced:
+            return self.node_id
+        return next((one.node_id for one in brokers.values() if not one.is_fenced), NO_BROKER)
+
+    def brokers(self, listener: str, *, with_fenced: bool = False) -> list[LiveBroker]:
+        """Return the brokers with a listener of this name; the fenced ones only if `with_fenced`."""
+        rows = [_address(one, listener) for one in self._image.brokers.values() if with_fenced or not one.is_fenced]
+        return [row for row in rows if row is not None]
+
+    def has_broker(self, node_id: int) -> bool:
+        """Return whether this broker is registered, fenced or not."""
+        return node_id in self._image.brokers
+
+    def partition_state(self, tp: TopicPartition) -> PartitionState | None:
+        """Return leader, replicas and epochs of a partition; None if it does not exist."""
+        return self._image.partition(tp)
+
+    @property
+    def quotas(self) -> Mapping[Entity, Mapping[str, float]]:
+        """The client quotas by entity: pairs of type and name, sorted by type; the name None is the default."""
+        return self._image.quotas
+
+    @property
+    def supported_features(self) -> Mapping[str, tuple[int, int]]:
+        """The first and last level of each feature that this broker supports (KIP-584)."""
+        return self._supported_features
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The finalized level of each feature of the cluster; an absent feature has level 0."""
+        return {**self._quorum_features, **self._image.features}
+
+    @property
+    def features_epoch(self) -> int:
+        """The version of `features`: clients ignore an answer with a lower one than they have seen."""
+        return self._image.offset
+
+    def resource_configs(self, kind: int) -> Mapping[str, Mapping[str, str]]:
+        """Return the overrides of groups (kind 32) or of client metrics (16), by name; none without overrides."""
+        return self._image.resource_configs(kind)
+
+    def address(self, listener: str) -> tuple[str, int]:
+        """Return the host and port of this broker for clients of a listener; an unknown name means the first one."""
+        return self.advertised.get(listener) or next(iter(self.advertised.values()))
+
+    # ---- topics and settings ----
+
+    @property
+    def settings(self) -> BrokerConfig:
+        """The broker's settings, including those changed at run time."""
+        return self.dynamic.settings
+
+    def topic_by_id(self, topic_id: UUID) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def topic_or_error(self, name_or_id: str | UUID) -> Topic:
+        """Return the topic. BrokerError UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID if there is none."""
+        if isinstance(name_or_id, UUID):
+            topic, code = self._by_id.get(name_or_id), ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            topic, code = self.topics.get(name_or_id), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic is None:
+            raise BrokerError(code)
+        return topic
+
+    def log_config(self, name: str) -> LogConfig:
+        """Return the log configuration of a topic; the defaults for an unknown one."""
+        topic, settings = self.topics.get(name), self.settings
+        overrides = topic.configs if topic else self.internal_configs(name)
+        if overrides:
+            return log_config(settings, overrides)
+        if self._defaults is None or self._defaults[0] is not settings:
+            self._defaults = settings, log_config(settings, {})
+        return self._defaults[1]
+
+    def internal_counts(self, name: str) -> tuple[int, int]:
+        """Return the number of partitions and the replication factor of an internal topic."""
+        settings = self.settings
+        counts = {
+            OFFSETS_TOPIC: (settings.offsets_topic_num_partitions, settings.offsets_topic_replication_factor),
+            TRANSACTIONS_TOPIC: (
+                settings.transaction_state_log_num_partitions,
+                settings.transaction_state_log_replication_factor,
+            ),
+            SHARE_GROUPS_TOPIC: (
+                settings.share_coordinator_state_topic_num_partitions,
+                settings.share_coordinator_state_topic_replication_factor,
+            ),
+        }
+        return counts[name]
+
+    def internal_configs(self, name: str) -> dict[str, str]:
+        """Return the initial overrides of an internal topic, as in Kafka; an empty dict for other topics."""
+        settings = self.settings
+        if name == OFFSETS_TOPIC:
+            size = str(settings.offsets_topic_segment_bytes)
+            return {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": size}
+        if name == TRANSACTIONS_TOPIC:
+            in_sync = {"min.insync.replicas": str(settings.transaction_state_log_min_isr)}
+            elections = {"unclean.leader.election.enable": "false"}
+            codec = {"compression.type": "uncompressed"}
+            size = str(settings.transaction_state_log_segment_bytes)
+            return {"cleanup.policy": "compact", **codec, "segment.bytes": size, **in_sync, **elections}
+        if name == SHARE_GROUPS_TOPIC:
+            in_sync = {"min.insync.replicas": str(settings.share_coordinator_state_topic_min_isr)}
+            kept = {"cleanup.policy": "delete", "retention.ms": "-1"}
+            return {**kept, "compression.type": "producer", "segment.bytes": _SEGMENT_BYTES, **in_sync}
+        return {}
+
+    def broker_configs(self, broker: str) -> Mapping[str, str]:
+        """Return the overrides of this broker (its id as text) or of all brokers ("")."""
+        return self.dynamic.changed.get(broker, {})
+
+    # ---- following the image ----
+
+    def apply(self, image: MetadataImage, changes: Changes) -> None:
+        """Follow the changes of a batch. Another image than before, such as one of a snapshot, is read as a whole."""
+        if image is not self._image:
+            self._image = image
+            self._load()
+            return
+        self._forget([topic.name for topic in changes.removed_topics])
+        names = dict.fromkeys(tp.topic for tp in changes.partitions)
+        names |= dict.fromkeys(name for kind, name in changes.configs if kind == TOPIC_CONFIG)
+        for name in names:
+            if name in image.topics:
+                self._set_topic(image.topics[name])
+        if any(kind == BROKER_CONFIG for kind, _ in changes.configs):
+            self._follow_broker_configs()
+
+    def _load(self) -> None:
+        self._forget([name for name, topic in self.topics.items() if topic.topic_id not in self._image.names])
+        for state in self._image.topics.values():
+            self._set_topic(state)
+        self._follow_broker_configs()
+
+    def _forget(self, names: list[str]) -> None:
+        for name in names:
+            topic = self.topics.pop(name, None)
+            if topic is not None:
+                del self._by_id[topic.topic_id]
+                for callback in self.on_topic_deleted:
+                    callback(name, self._clock.wall_ms())
+
+    def _set_topic(self, state: TopicState) -> None:
+        """Add or change a topic."""
+        overrides = self._image.configs.get((TOPIC_CONFIG, state.name), {})
+        topic = self.topics.get(state.name)
+        if topic is None:
+            topic = self.topics[state.name] = self._by_id[state.topic_id] = Topic(state.name, state.topic_id, 0)
+        topic.partitions = len(state.partitions)
+        topic.configs = self._known(f"topic {state.name}", overrides, TOPIC_OPTIONS)
+
+    def _follow_broker_configs(self) -> None:
+        """Take over the dynamic settings of this broker and of all."""
+        changed = {
+            name: self._known(f"broker {name or '(all)'}", overrides, BROKER_OPTIONS)
+            for (kind, name), overrides in self._image.configs.items()
+            if kind == BROKER_CONFIG
+        }
+        try:
+            self.dynamic.follow(changed)
+        except ConfigError as error:
+            self.reports.append(f"the new broker settings have no effect: {error.message}")
+
+    def _known(self, owner: str, overrides: Mapping[str, str], options: Mapping[str, Option]) -> dict[str, str]:
+        known = {}
+        for name, value in overrides.items():
+            try:
+                if name not in options:
+                    raise ConfigError("this version does not know it")
+                options[name].parse(value)
+            except ConfigError as error:
+                self.reports.append(f"{owner}: the setting {name} has no effect: {error.message}")
+            else:
+                known[name] = value
+        return known
+
+    # ---- creation ----
+
+    def auto_create(self, name: str) -> Topic:
+        """Create a topic that a client named in a Metadata request. BrokerError if its name is not valid.
+
+        On a node: request it from the controller, and raise UNKNOWN_TOPIC_OR_PARTITION, because it is not there yet.
+        """
+        if self.internal_configs(name):
+            return self.ensure_internal(name)
+        check_new_name(name, self.topics)
+        settings = self.settings
+        return self._request(name, settings.num_partitions, settings.default_replication_factor, {})
+
+    def ensure_internal(self, name: str) -> Topic:
+        """Return the internal topic of that name; create it with its partitions and settings as `auto_create` does."""
+        topic = self.topics.get(name)
+        if topic is not None:
+            return topic
+        return self._request(name, *self.internal_counts(name), self.internal_configs(name))
+
+    def _request(self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> Topic:
+        """Request a topic, unless such a request is in flight, and return it if it is there already."""
+
+        def done(answer: CreateTopicsResponse | Exception) -> None:
+            self._requested.discard(name)
+            if (reason := _refusal(answer)) is not None:
+                self.reports.append(f"topic {name} was not created: {reason}")
+
+        if name not in self._requested:
+            self._requested.add(name)
+            self._ask_controller(_creation(name, partitions, replicas, configs, self.settings.request_timeout_ms), done)
+        if name not in self.topics:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} is being created")
+        return self.topics[name]
+
+
+def _creation(
+    name: str, partitions: int, replicas: int, configs: Mapping[str, str], timeout_ms: int
+) -> CreateTopicsRequest:
+    from kcli.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+    rows = [CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=rows)
+    return CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms)
+
+
+def _refusal(answer: Any) -> str | None:
+    """Return the reason why the controller did not create the topic. A topic that another broker created is fine."""
+    if isinstance(answer, Exception):
+        return str(answer)
+    for row in answer.topics:
+        if row.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            code = ErrorCode.of(row.error_code)
+            return f"{code.name}: {row.error_message}" if row.error_message else code.name
+    return None
+
+
+def _address(broker: Registration, listener: str) -> LiveBroker | None:
+    found = broker.listener(listener)
+    if found is None:
+        return None
+    return LiveBroker(broker.node_id, found.host, found.port, broker.rack, broker.is_fenced)

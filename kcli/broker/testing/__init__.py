@@ -1,0 +1,9 @@
+"""Brokers and clusters for tests and demos, in threads of this process or in processes of their own.
+
+- `embedded.EmbeddedBroker`: a broker in a thread. `embedded_cluster.EmbeddedCluster`: a controller and nodes, in
+  threads, too; `process_cluster.ProcessCluster`: in processes. `cluster_controls` is what both can do to their nodes.
+- `cluster_directory.ClusterDirectory`: the directory of a cluster, also that of `kcli broker run --nodes`.
+- `control`: hooks that answer, drop or delay requests.
+- `memory_files`: files in memory with faults. It is here and not in the tests, because it is the second implementation
+  of `files.Files`.
+"""

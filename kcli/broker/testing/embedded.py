@@ -1,0 +1,244 @@
+"""A broker in a thread of this process, for tests and demos: start, restart, kill and close it at will."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kcli.broker.serving.loop_thread import LoopThread
+from kcli.broker.testing.control import Control, Hook, SeenRequest
+from kcli.errors import KcliError
+from kcli.private_files import write_text
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+    from kcli.broker.security.authorizer import AclBinding
+    from kcli.broker.security.ready_made import ReadyMade
+
+T = TypeVar("T")
+
+
+class EmbeddedBroker:
+    """A broker that speaks Kafka's protocol on loopback, with its own loop thread.
+
+    Settings are Kafka's broker properties with underscores for dots: `EmbeddedBroker(num_partitions=3)`. Without
+    `data_dir` the data are in a temporary directory, which `close` removes. The port is chosen by the kernel unless
+    `port` is given, and remains the same across restarts. Use it in a `with` statement, or call `start` and `close`.
+
+    `EmbeddedBroker(security="SASL_SSL", users={"alice": "secret"})` makes a secured listener with certificates of its
+    own (SSL, SASL_PLAINTEXT or SASL_SSL; certificates need `kcli-kafka[tls]`); `client_properties` returns the
+    configuration of a client. With `acls` (see `kcli.broker.security.acl_rules`) requests are authorized; admin,
+    if it is a user, may do everything.
+
+    All methods may be called from any thread except the broker's own.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | Path | None = None,
+        *,
+        port: int = 0,
+        security: str = "PLAINTEXT",
+        users: Mapping[str, str] | None = None,
+        acls: Iterable[AclBinding] | None = None,
+        **settings: Any,
+    ) -> None:
+        """`users` are passwords by name. ConfigError if they do not fit to the protocol in `security`."""
+        self._security = _ready_made(security, users)
+        self._temporary = None if data_dir else tempfile.TemporaryDirectory(prefix="kcli-broker-")
+        self.data_dir = Path(data_dir or self._temporary.name)  # type: ignore[union-attr]
+        self._port = port
+        self._settings = {property_name(name): property_text(value) for name, value in settings.items()}
+        self._acls = None if acls is None else tuple(acls)
+        self._addresses: dict[str, str] = {}
+        self._loop: LoopThread[Broker] = LoopThread("kcli-broker")
+        self._control = Control()
+
+    def __repr__(self) -> str:
+        return f"<EmbeddedBroker 127.0.0.1:{self._port} {self._loop.state} {self.data_dir}>"
+
+    def __enter__(self) -> EmbeddedBroker:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def is_running(self) -> bool:
+        return self._loop.is_running
+
+    @property
+    def address(self) -> str:
+        """`127.0.0.1:port`, for `bootstrap.servers`; unchanged by restarts. ValueError before the first start."""
+        if not self._port:
+            raise ValueError("the broker has no address before its first start")
+        return f"127.0.0.1:{self._port}"
+
+    bootstrap_servers = address
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The address of each listener by its name, if the setting `listeners` names several."""
+        return dict(self._addresses)
+
+    def client_properties(
+        self, client: str = "kcli", user: str | None = None, mechanism: str | None = None
+    ) -> dict[str, str]:
+        """Return the configuration of a client, with address, certificates and credentials.
+
+        `client` is kcli, java or librdkafka (kcat, confluent-kafka). `user` is by default the first one of `users`.
+        `mechanism` is SCRAM-SHA-256 by default; also SCRAM-SHA-512, PLAIN and OAUTHBEARER, with an unsecured token.
+        ValueError for an unknown name.
+        """
+        if self._security is None:
+            return {"bootstrap.servers": self.address}
+        return self._security.client_properties(client, self.address, user, mechanism)
+
+    def write_client_properties(
+        self, path: str | Path, client: str = "kcli", user: str | None = None, mechanism: str | None = None
+    ) -> Path:
+        """Write the configuration of a client to a file that only its owner can read, and return its path."""
+        from kcli.broker.security.ready_made import properties_text
+
+        write_text(path, properties_text(self.client_properties(client, user, mechanism)))
+        return Path(path)
+
+    # ---- life cycle ----
+
+    def start(self) -> None:
+        """Start with the existing data; clients can connect when this returns.
+
+        ValueError if it is running, ConfigError for invalid settings or a directory in use, KcliError if the port is
+        taken.
+        """
+        from kcli.broker.broker import Broker
+        from kcli.broker.config import BrokerConfig
+
+        if self.is_running:
+            raise ValueError(f"{self!r} is already running")
+        broker = Broker(BrokerConfig.from_properties(self._properties()))
+        broker.control = self._control
+        broker.start()
+        self._port = broker.port
+        self._addresses = {one.name: f"127.0.0.1:{one.port}" for one in broker.endpoints}
+        if self._acls is not None:
+            broker.alone.add_acls(self._acls)
+        self._loop.start(broker, lambda: broker.is_serving)
+
+    def _properties(self) -> dict[str, str]:
+        """Return the broker's properties; after the first start with the ports that it has."""
+        protocol, own = "PLAINTEXT", {}
+        if self._security is not None:
+            protocol, own = self._security.protocol, self._security.broker_properties()
+        if self._acls is not None:
+            own["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+            own["super.users"] = "User:admin"
+        listeners = self._settings.get("listeners", f"{protocol}://127.0.0.1:{self._port}")
+        if "listeners" in self._settings and self._addresses:
+            listeners = ",".join(f"{name}://{address}" for name, address in self._addresses.items())
+        return {**own, **self._settings, "log.dirs": str(self.data_dir), "listeners": listeners}
+
+    def stop(self) -> None:
+        """Shut down cleanly, as SIGTERM does: flush everything and mark the directory clean. No-op if stopped."""
+        self._loop.end(lambda broker: broker.shutdown(clean=True))
+
+    def kill(self) -> None:
+        """Stop as by kill -9: connections break, nothing is flushed, no marker is written. No-op if stopped."""
+        self._loop.end(lambda broker: broker.kill())
+
+    def restart(self) -> None:
+        """Stop if running, and start with the same address and data. After `kill()` the logs are recovered."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Stop, and remove temporary data. KcliError if the loop failed."""
+        self.stop()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+        if self._loop.failure is not None:
+            raise KcliError(f"the embedded broker failed: {self._loop.failure!r}") from self._loop.failure
+
+    # ---- state ----
+
+    def call(self, fn: Callable[[Broker], T]) -> T:
+        """Call `fn(broker)` in the broker's thread between two requests; return its result or raise its exception."""
+        if not self.is_running:
+            raise KcliError(f"{self!r} is not running") from self._loop.failure
+        return self._loop.call(fn)
+
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, Any] | None = None) -> str:
+        """Create a topic and return its name. BrokerError with the code that CreateTopics returns.
+
+        `configs` are Kafka's topic properties, with dots or underscores.
+        """
+        texts = {property_name(key): property_text(value) for key, value in (configs or {}).items()}
+        self.call(lambda broker: broker.alone.create_topic(name, partitions, 1, texts))
+        return name
+
+    @property
+    def topics(self) -> dict[str, int]:
+        """The partition count of each topic, without internal topics."""
+        return self.call(
+            lambda broker: {
+                topic.name: topic.partitions for topic in broker.cluster.topics.values() if not topic.is_internal
+            }
+        )
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Return Kafka's metrics by the name of the MBean: attributes such as Count, Value, Mean and Max.
+
+        For example `metrics()["kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=t"]["Count"]`. They
+        count from the start of the broker.
+        """
+        from kcli.broker.mbeans import by_mbean
+
+        return by_mbean(self.call(lambda broker: broker.read_mbeans()))
+
+    # ---- test hooks ----
+
+    def intercept(self, api: str | int, hook: Hook, times: int | None = None) -> None:
+        """Call `hook(request, context)` for requests of an API, by Kafka's name (`"Produce"`) or key.
+
+        It runs in the broker's thread. It returns None to let the request pass, a response message to send instead of
+        the broker's, or one of `kcli.broker.testing.control`: DROP, SILENCE, Delay(ms). `times` limits the number of
+        calls. The hook survives restarts. ValueError for an unknown API.
+        """
+        self._in_the_loop(lambda: self._control.on(api, hook, times))
+
+    def forget_interceptions(self, api: str | int | None = None) -> None:
+        """Remove the hooks of an API, or all hooks."""
+        self._in_the_loop(lambda: self._control.off(api))
+
+    @property
+    def requests(self) -> list[SeenRequest]:
+        """The last 1000 requests with API, version, client id and connection, oldest first."""
+        return self._in_the_loop(lambda: list(self._control.requests))
+
+    def _in_the_loop(self, fn: Callable[[], T]) -> T:
+        return self.call(lambda _: fn()) if self.is_running else fn()
+
+
+def _ready_made(security: str, users: Mapping[str, str] | None) -> ReadyMade | None:
+    if security.upper() == "PLAINTEXT" and not users:
+        return None
+    from kcli.broker.security.ready_made import ReadyMade
+
+    return ReadyMade.checked(security, users)
+
+
+def property_name(name: str) -> str:
+    """Return Kafka's name of a setting. A name with dots is that already: `listener.name.sasl_ssl.ssl.client.auth`."""
+    return name if "." in name else name.replace("_", ".")
+
+
+def property_text(value: Any) -> str:
+    """Format a property's value as Kafka does: booleans in lower case."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
