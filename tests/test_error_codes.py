@@ -41,7 +41,7 @@ def test_every_code_has_a_distinct_text() -> None:
 
 
 def test_a_code_is_one_object_and_its_number() -> None:
-    code = ErrorCode(3)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     assert code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert code == 3

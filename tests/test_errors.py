@@ -37,17 +37,22 @@ def test_every_error_pickles_with_its_evidence(cls: type[KcliError]) -> None:
 
 
 def test_a_broker_error_is_retriable_as_its_code() -> None:
-    moved, refused = BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER), BrokerError(29, "not for you", topic="t")
+    moved, refused = (
+        BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not for you", topic="t"),
+    )
     assert (moved.retriable, refused.retriable) == (True, False)
     assert str(refused) == "TOPIC_AUTHORIZATION_FAILED: not for you (topic t)"
     assert refused.detail == "not for you"
-    assert len(BrokerError(29, "\N{GRINNING FACE}" * 32_767).detail.encode()) <= 32_767
+    assert (
+        len(BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "\N{GRINNING FACE}" * 32_767).detail.encode()) <= 32_767
+    )
     assert BrokerError(9999).code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_a_broker_error_of_a_refused_topic_has_a_class_of_its_own() -> None:
     """Producer and Admin make it with `topic`, consumers with `topics`; the text names each of them."""
-    one = BrokerError(29, api="Produce", topic="t", partition=0)
+    one = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, api="Produce", topic="t", partition=0)
     assert isinstance(one, TopicAuthorizationError)
     assert (one.code, one.topics) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, {"t"})
     code = "TOPIC_AUTHORIZATION_FAILED"
@@ -57,9 +62,9 @@ def test_a_broker_error_of_a_refused_topic_has_a_class_of_its_own() -> None:
         {"a", "b"},
         f"{code}: topics a, b: READ on the topics is denied (request Fetch)",
     )
-    assert BrokerError(29, resource="t").topics == {"t"}  # type: ignore[attr-defined]  # of DescribeConfigs
-    assert BrokerError(29, "the topic is secret").topics == frozenset()  # type: ignore[attr-defined]
-    assert type(BrokerError(30, topic="t")) is BrokerError
+    assert BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, resource="t").topics == {"t"}  # type: ignore[attr-defined]  # of DescribeConfigs
+    assert BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the topic is secret").topics == frozenset()  # type: ignore[attr-defined]
+    assert type(BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, topic="t")) is BrokerError
 
 
 def test_lost_connections_and_timeouts_are_retriable() -> None:

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.visible import shell_word, visible
 
@@ -40,7 +41,7 @@ def test_every_control_and_format_character_of_unicode_is_escaped() -> None:
 
 
 def test_a_name_in_an_error_adds_no_line_to_its_sentence() -> None:
-    error = BrokerError(69, "no group a\nkcli: forged", group="a\nkcli: \x1b[2J")
+    error = BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, "no group a\nkcli: forged", group="a\nkcli: \x1b[2J")
     assert str(error) == r"GROUP_ID_NOT_FOUND: no group a\nkcli: forged (group a\nkcli: \x1b[2J)"
     assert error.evidence["group"] == "a\nkcli: \x1b[2J"
     assert str(pickle.loads(pickle.dumps(error))) == str(error)

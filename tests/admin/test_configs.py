@@ -35,7 +35,9 @@ def test_settings_have_their_source() -> None:
             DescribeConfigsResourceResult(name="a", value="1", config_source=1),
             DescribeConfigsResourceResult(name="b", value="1", config_source=77),
         ]
-        denied = DescribeConfigsResult(resource_type=2, resource_name="t2", error_code=29, error_message=None)
+        denied = DescribeConfigsResult(
+            resource_type=2, resource_name="t2", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=None
+        )
         return DescribeConfigsResponse(
             results=[DescribeConfigsResult(resource_type=2, resource_name="t1", configs=settings), denied]
         )

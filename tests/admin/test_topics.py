@@ -83,7 +83,7 @@ def test_the_failure_of_one_partition_leaves_the_bounds_of_the_others() -> None:
             failed = p.partition_index == 1
             return ListOffsetsPartitionResponse(
                 partition_index=p.partition_index,
-                error_code=29 if failed else 0,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED if failed else 0,
                 offset=-1 if failed else 5 if p.timestamp == -2 else 9,
             )
 
@@ -106,7 +106,9 @@ def test_created_and_refused_topics_are_separate() -> None:
         return CreateTopicsResponse(
             topics=[
                 CreatableTopicResult(name=made.name, topic_id=A, num_partitions=3, replication_factor=1),
-                CreatableTopicResult(name=refused.name, error_code=17, error_message="bad name"),
+                CreatableTopicResult(
+                    name=refused.name, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, error_message="bad name"
+                ),
             ]
         )
 
@@ -134,7 +136,8 @@ def deleting(answered: Callable[[DeleteTopicsRequest], list[DeletableTopicResult
 def test_topics_are_deleted_by_id() -> None:
     def answer(request: DeleteTopicsRequest) -> list[DeletableTopicResult]:
         return [
-            DeletableTopicResult(name=None, topic_id=A, error_code=100),  # made anew meanwhile: that id is gone
+            # made anew meanwhile: that id is gone
+            DeletableTopicResult(name=None, topic_id=A, error_code=ErrorCode.UNKNOWN_TOPIC_ID),
             DeletableTopicResult(name="b"),
         ]
 
@@ -159,7 +162,7 @@ def test_topics_are_deleted_by_name_on_an_old_broker() -> None:
 def test_only_planned_topics_without_an_error_are_deleted() -> None:
     answers = deleting(lambda request: [DeletableTopicResult(name=t.name, topic_id=t.topic_id) for t in request.topics])
     with loopback_broker(answers) as broker, asking(broker) as (client, deadline):
-        missing = PlannedTopic("b", error=BrokerError(3, topic="b"))
+        missing = PlannedTopic("b", error=BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="b"))
         assert apply_topic_deletion(client, [PlannedTopic("a", A, 1, 0), missing], deadline) == {}
         assert [t.topic_id for t in broker.requests[-1].topics] == [A]
         asked = len(broker.requests)
@@ -235,7 +238,11 @@ class LossyController(FakeCluster):
         for topic in request.topics:
             name = names[topic.topic_id]
             gone = self.topics.pop(name, None) is None
-            results.append(DeletableTopicResult(name=name, topic_id=topic.topic_id, error_code=100 if gone else 0))
+            results.append(
+                DeletableTopicResult(
+                    name=name, topic_id=topic.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID if gone else 0
+                )
+            )
         return self._unless_lost(peer, DeleteTopicsResponse(responses=results))
 
     def _extend(self, peer: MemoryPeer, request: Any, _version: int) -> Message | None:

@@ -58,7 +58,7 @@ def test_pending_answer_blocks_only_its_own_connection() -> None:
         rig.poll()
         assert ask(rig, other).error_code == 0
         assert [request.group_id for request, _ in rig.handled] == ["later", "g"]
-        pending.complete(HeartbeatResponse(error_code=27))
+        pending.complete(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
         rig.poll()
         assert [answer(patient).error_code, answer(patient).error_code] == [27, 0]
 
@@ -125,10 +125,10 @@ def test_answer_for_a_disconnected_client_is_dropped() -> None:
 def test_handler_result_none_sends_no_answer() -> None:
     with server_rig() as rig:
         wire = rig.connect()
-        answers: list[Any] = [None, HeartbeatResponse(error_code=25)]
+        answers: list[Any] = [None, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)]
         rig.handle = lambda *_: answers.pop(0)
         wire.request(HeartbeatRequest(), 4)
-        assert ask(rig, wire).error_code == 25
+        assert ask(rig, wire).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_broker_error_of_a_handler_is_sent_as_its_code() -> None:
@@ -139,7 +139,7 @@ def test_broker_error_of_a_handler_is_sent_as_its_code() -> None:
             raise BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
         rig.handle = refuse
-        assert ask(rig, wire).error_code == 30
+        assert ask(rig, wire).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
         assert rig.logged == []
 
 
@@ -151,7 +151,7 @@ def test_exception_in_a_handler_is_logged_and_answered() -> None:
             raise KeyError("oops")
 
         rig.handle = fail
-        assert ask(rig, wire).error_code == -1
+        assert ask(rig, wire).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         ((text, bug),) = rig.logged
         assert "Heartbeat v4" in text
         assert isinstance(bug, KeyError)
@@ -172,7 +172,7 @@ def test_exception_closes_the_connection_if_the_response_has_no_error_code() -> 
 def test_response_that_cannot_be_encoded_is_logged() -> None:
     with server_rig() as rig:
         wire = rig.connect()
-        rig.handle = lambda *_: HeartbeatResponse(error_code=1 << 20)
+        rig.handle = lambda *_: HeartbeatResponse(error_code=ErrorCode.OFFSET_OUT_OF_RANGE << 20)
         wire.request(HeartbeatRequest(), 4)
         rig.poll()
         wire.seconds_until_closed()
@@ -280,7 +280,7 @@ def test_requests_are_recorded() -> None:
 def test_hook_applies_a_limited_number_of_times() -> None:
     with server_rig() as rig:
         wire = rig.connect()
-        rig.control.on("Heartbeat", lambda *_: HeartbeatResponse(error_code=16), times=2)
+        rig.control.on("Heartbeat", lambda *_: HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR), times=2)
         assert [ask(rig, wire).error_code for _ in range(3)] == [16, 16, 0]
         assert len(rig.handled) == 1
 
@@ -289,9 +289,9 @@ def test_hook_result_none_passes_to_the_next_hook() -> None:
     with server_rig() as rig:
         seen: list[str] = []
         rig.control.on(12, lambda request, _: seen.append(request.group_id))
-        rig.control.on("heartbeat", lambda *_: HeartbeatResponse(error_code=16))
+        rig.control.on("heartbeat", lambda *_: HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR))
         rig.control.on("Metadata", lambda *_: DROP)
-        assert ask(rig, rig.connect()).error_code == 16
+        assert ask(rig, rig.connect()).error_code == ErrorCode.NOT_COORDINATOR
         assert seen == ["g"]
         rig.control.off("Heartbeat")
         assert ask(rig, rig.connect()).error_code == 0

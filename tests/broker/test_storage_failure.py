@@ -9,6 +9,7 @@ import pytest
 
 from kcli.broker.serving.request_context import CloseConnection
 from kcli.broker.testing.memory_files import Fault, MemoryFiles
+from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -107,11 +108,11 @@ def test_all_other_requests_are_refused(rig: Rig) -> None:
     listing = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(timestamp=-1)])]
     )
-    assert rig.ask(listing, 7).topics[0].partitions[0].error_code == 56
+    assert rig.ask(listing, 7).topics[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     deleting = DeleteRecordsRequest(
         topics=[DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(offset=1)])], timeout_ms=1000
     )
-    assert rig.ask(deleting, 2).topics[0].partitions[0].error_code == 56
+    assert rig.ask(deleting, 2).topics[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     with pytest.raises(BrokerError, match="the disk is gone"):
         rig.replica_manager.append_internal(TopicPartition("t", 0), batch("x"), rig.clock.wall_ms())
 

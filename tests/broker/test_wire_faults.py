@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kcli.error_codes import ErrorCode
 from kcli.protocol.headers import decode_response, encode_request
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -147,8 +148,8 @@ def test_other_protocols_close_the_connection(wire: Wire, hello: bytes) -> None:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_sasl_is_refused_on_a_plain_listener(wire: Wire, version: int) -> None:
-    assert wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), version).error_code == 34
-    assert wire.ask(SaslAuthenticateRequest(auth_bytes=b"\0a\0b"), 2).error_code == 34
+    assert wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), version).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert wire.ask(SaslAuthenticateRequest(auth_bytes=b"\0a\0b"), 2).error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
 def test_null_client_id_is_accepted(wire: Wire) -> None:

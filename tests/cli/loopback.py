@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from kcli.error_codes import ErrorCode
 from kcli.protocol.codec import decode
 from kcli.protocol.headers import decode_request_header, encode_response
 from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -61,7 +62,7 @@ class LoopbackBroker:
 
     def _topic(self, name: str) -> MetadataResponseTopic:
         if name not in self.topics:
-            return MetadataResponseTopic(name=name, error_code=3)
+            return MetadataResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return MetadataResponseTopic(
             name=name,
             is_internal=name.startswith("__"),

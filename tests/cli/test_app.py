@@ -15,6 +15,7 @@ from kcli.cli import app, command_table, exit_status, parser
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option, build_tree
+from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, DisconnectedError, OutcomeUnknown, TimeoutExpired, WakeupError
 from tests.cli.command_lines import ARGUMENTS, WITHOUT_ARGUMENTS
 from tests.cli.fake import FakeEnvironment, Result, run_kcli
@@ -167,11 +168,11 @@ def test_an_output_option_of_other_programs_is_answered_with_ours(word: str) -> 
     ("error", "status"),
     [
         (ConfigError("bad"), 2),
-        (BrokerError(3, topic="t"), 3),
-        (BrokerError(69, group="g"), 3),
-        (BrokerError(29, topic="t"), 4),
-        (BrokerError(7), 5),
-        (BrokerError(36, topic="t"), 1),
+        (BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="t"), 3),
+        (BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, group="g"), 3),
+        (BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic="t"), 4),
+        (BrokerError(ErrorCode.REQUEST_TIMED_OUT), 5),
+        (BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, topic="t"), 1),
         (TimeoutExpired("late"), 5),
         (DisconnectedError("gone"), 5),
         (OSError(28, "No space left on device"), 1),
@@ -196,7 +197,7 @@ def test_a_full_disk_is_reported_without_its_error_number(run_body: Callable[...
 
 
 def test_control_characters_in_messages_are_escaped(run_body: Callable[..., Result]) -> None:
-    hostile = BrokerError(17, "no\x1b[2J such\nname \x9b31m \u202e", topic="a\x1b[31mb")
+    hostile = BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "no\x1b[2J such\nname \x9b31m \u202e", topic="a\x1b[31mb")
     result = run_body(failing(hostile))
     assert result.err.count("\n") == 1
     assert result.err.rstrip("\n").isprintable()
@@ -312,7 +313,10 @@ def test_a_command_may_declare_an_option_of_a_class_itself(run_body: Callable[..
 
 
 def test_items_with_one_common_status_return_it_and_others_1() -> None:
-    unknown, denied = BrokerError(3), BrokerError(29)
+    unknown, denied = (
+        BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    )
     assert exit_status.status_of_all([None, None]) == 0
     assert exit_status.status_of_all([None, unknown, unknown]) == 3
     assert exit_status.status_of_all([unknown, denied]) == 1

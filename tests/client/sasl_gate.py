@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kcli.clock import Clock
+from kcli.error_codes import ErrorCode
 from kcli.network.memory import MemoryPeer, MemorySelector
 from kcli.protocol.codec import decode
 from kcli.protocol.headers import decode_request_header, encode_response
@@ -61,7 +62,7 @@ class SaslGate:
     def _judge(self, peer: MemoryPeer, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
         if not self.knows_alice or request.auth_bytes != f"\0alice\0{PASSWORD}".encode():
             told = "Authentication failed: Invalid username or password"
-            return SaslAuthenticateResponse(error_code=58, error_message=told)
+            return SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told)
         self.renewals += peer in self._ends_ms
         self._ends_ms[peer] = self._clock.now_ms() + (self.lifetime_ms or float("inf"))
         return SaslAuthenticateResponse(session_lifetime_ms=self.lifetime_ms)

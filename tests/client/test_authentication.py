@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kcli.client.authentication import MAX_MESSAGE_BYTES, authenticate, one_line
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.requests import ask_any, ask_node
+from kcli.error_codes import ErrorCode
 from kcli.errors import AuthenticationError, KcliError, TimeoutExpired
 from kcli.network.memory import MemoryPeer
 from kcli.protocol.headers import encode_response
@@ -87,7 +88,9 @@ class SecuredCluster(FakeCluster):
 
     def _handshake(self, peer: MemoryPeer, request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse:
         if request.mechanism not in self.mechanisms:
-            return SaslHandshakeResponse(error_code=33, mechanisms=list(self.mechanisms))
+            return SaslHandshakeResponse(
+                error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=list(self.mechanisms)
+            )
         exchange = self.new_exchange(request.mechanism)
         next(exchange)
         self._running[peer] = request.mechanism, exchange
@@ -101,7 +104,9 @@ class SecuredCluster(FakeCluster):
         try:
             return SaslAuthenticateResponse(auth_bytes=exchange.send(request.auth_bytes))
         except AuthenticationError as error:
-            return SaslAuthenticateResponse(error_code=58, error_message=error.message)
+            return SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=error.message
+            )
         except StopIteration as end:
             self._session_ends[peer] = self.clock.now_ms() + (self.lifetime_ms or float("inf"))
             return SaslAuthenticateResponse(auth_bytes=end.value.final, session_lifetime_ms=self.lifetime_ms)
@@ -176,24 +181,27 @@ def test_the_refusals_name_cause_and_cure() -> None:
         return error_of(authenticate(mechanism, "a", ALL), *responses)
 
     fine = SaslHandshakeResponse()
-    assert refusal("GSSAPI", SaslHandshakeResponse(error_code=33, mechanisms=["PLAIN", "SCRAM-SHA-256"])) == (
+    assert refusal(
+        "GSSAPI",
+        SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=["PLAIN", "SCRAM-SHA-256"]),
+    ) == (
         "the broker does not offer the SASL mechanism GSSAPI; set sasl.mechanism to one that it offers: "
         "PLAIN, SCRAM-SHA-256"
     )
-    assert refusal("PLAIN", SaslHandshakeResponse(error_code=34)) == (
+    assert refusal("PLAIN", SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)) == (
         "the listener does not use SASL; use the port of a SASL listener, or set security.protocol=PLAINTEXT"
     )
     told = "Authentication failed: Invalid username or password"
-    assert refusal("PLAIN", fine, SaslAuthenticateResponse(error_code=58, error_message=told)) == (
-        f"SASL PLAIN: {told}; check username and password"
-    )
+    assert refusal(
+        "PLAIN", fine, SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told)
+    ) == (f"SASL PLAIN: {told}; check username and password")
     told = "Cannot change principals during re-authentication from User.a: User.b"
-    assert refusal("PLAIN", fine, SaslAuthenticateResponse(error_code=58, error_message=told)) == (
-        f"SASL PLAIN: {told}; new credentials must have the same principal, or start again"
-    )
-    assert refusal("PLAIN", fine, SaslAuthenticateResponse(error_code=34, error_message=None)) == (
-        "SASL PLAIN: ILLEGAL_SASL_STATE: the request is not valid at this point of the SASL exchange"
-    )
+    assert refusal(
+        "PLAIN", fine, SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told)
+    ) == (f"SASL PLAIN: {told}; new credentials must have the same principal, or start again")
+    assert refusal(
+        "PLAIN", fine, SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=None)
+    ) == ("SASL PLAIN: ILLEGAL_SASL_STATE: the request is not valid at this point of the SASL exchange")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +214,9 @@ def test_the_refusals_name_cause_and_cure() -> None:
 def test_a_secret_that_the_broker_repeats_is_not_shown(name: str, message: bytes, secret: str) -> None:
     mechanism = Scripted(message)
     mechanism.name = name
-    refused = SaslAuthenticateResponse(error_code=58, error_message=f"no: {message.decode()}")
+    refused = SaslAuthenticateResponse(
+        error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=f"no: {message.decode()}"
+    )
     error = error_of(authenticate(mechanism, "a", ALL), SaslHandshakeResponse(), refused)
     assert error.startswith(f"SASL {name}: the broker refused the credentials; check")
     assert secret not in error

@@ -138,7 +138,7 @@ def test_a_failed_request_is_repeated_after_the_backoff_even_if_wanted_at_once()
 
 def test_a_response_with_an_error_or_without_brokers_is_a_failure() -> None:
     metadata = new_metadata()
-    for useless in (MetadataResponse(error_code=29), MetadataResponse(brokers=[])):
+    for useless in (MetadataResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED), MetadataResponse(brokers=[])):
         metadata.request_update()
         ask(metadata, useless)
         assert metadata.error is not None

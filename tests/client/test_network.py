@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kcli.client.requests import ask_any, ask_node
+from kcli.error_codes import ErrorCode
 from kcli.errors import DisconnectedError, KcliError, ProtocolError, TimeoutExpired, UnsupportedVersion
 from kcli.network.memory import MemoryPeer
 from kcli.protocol.headers import encode_response
@@ -80,7 +81,9 @@ def test_the_handshake_is_repeated_in_the_version_that_the_broker_names() -> Non
     cluster = cluster_with_groups()
 
     def old_broker(peer: MemoryPeer, request: object, version: int) -> ApiVersionsResponse | bytes:
-        response = ApiVersionsResponse(error_code=35 if version > 2 else 0, api_keys=cluster.offered())
+        response = ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION if version > 2 else 0, api_keys=cluster.offered()
+        )
         next(api for api in response.api_keys if api.api_key == ApiKey.API_VERSIONS).max_version = 2
         correlation_id = cluster.asked[-1].correlation_id
         return encode_response(response, 0, correlation_id) if version > 2 else response
@@ -111,7 +114,9 @@ def test_the_handshake_is_repeated_in_v0_after_an_undecodable_response() -> None
 
 def test_a_refused_handshake_is_in_the_error_at_the_deadline() -> None:
     cluster = FakeCluster("a:9092")
-    cluster.answers[ApiKey.API_VERSIONS] = lambda peer, request, version: ApiVersionsResponse(error_code=42)
+    cluster.answers[ApiKey.API_VERSIONS] = lambda peer, request, version: ApiVersionsResponse(
+        error_code=ErrorCode.INVALID_REQUEST
+    )
     error = failure_of(lambda: ask_any(cluster.connect("a:9092"), ListGroupsRequest(), 2_000))
     assert isinstance(error, TimeoutExpired)
     assert "no broker answered at a:9092: INVALID_REQUEST" in str(error)

@@ -139,5 +139,9 @@ def test_results_keep_values_and_errors_apart() -> None:
 
 
 def test_error_codes_are_those_of_a_response_and_of_the_elements_of_its_lists() -> None:
-    assert list(error_codes_in(CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=7)]))) == [0, 7]
-    assert list(error_codes_in(HeartbeatResponse(error_code=16))) == [16]
+    assert list(
+        error_codes_in(
+            CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=ErrorCode.REQUEST_TIMED_OUT)])
+        )
+    ) == [0, 7]
+    assert list(error_codes_in(HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR))) == [16]

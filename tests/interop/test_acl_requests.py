@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, AclPermissionType, PatternType, ResourceType
 from kcli.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -231,10 +232,16 @@ def test_the_order_of_checks(acl_scene: Scene) -> None:
     twice = [ListOffsetsPartition(partition_index=0, timestamp=-1)] * 2
     offsets = user.ask(ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=twice)]), 7)
     assert [one.error_code for one in offsets.topics[0].partitions] == [29, 29]
-    assert user.ask(SyncGroupRequest(group_id=name, generation_id=1, member_id="m"), 5).error_code == 23
-    assert user.ask(InitProducerIdRequest(transactional_id="", transaction_timeout_ms=1), 4).error_code == 53
+    assert (
+        user.ask(SyncGroupRequest(group_id=name, generation_id=1, member_id="m"), 5).error_code
+        == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    )
+    assert (
+        user.ask(InitProducerIdRequest(transactional_id="", transaction_timeout_ms=1), 4).error_code
+        == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    )
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1, producer_id=4)
-    assert user.ask(request, 4).error_code == 31
+    assert user.ask(request, 4).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     coordinators = [
         user.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=[f"g:{'A' * 22}:0"]), version).coordinators[0]
         for version in (5, 6)

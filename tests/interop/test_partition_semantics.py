@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kcli.protocol.messages.delete_topics import DeleteTopicsRequest
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -214,7 +215,7 @@ def test_deleting_the_topic_completes_a_waiting_fetch(asker: Asker) -> None:
     answer, took = asker.fetch((0, 0), max_wait_ms=20_000)
     assert time.monotonic() - began > 0.29
     assert took < 10
-    assert answer.responses[0].partitions[0].error_code == 3
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_fetch_sessions_return_only_changed_partitions(asker: Asker) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kcli.clock import ManualClock
+from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, NotFound
 from kcli.spark.batch_plan import plan_batch
 from kcli.spark.broker_lookup import LogEnds, Lookup
@@ -190,7 +191,7 @@ def test_a_look_up_is_tried_num_retries_times() -> None:
 
         def _partitions(self, deadline_ms: float) -> set[TopicPartition]:
             self.tried += 1
-            raise BrokerError(29, topic="orders")  # TOPIC_AUTHORIZATION_FAILED
+            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic="orders")  # TOPIC_AUTHORIZATION_FAILED
 
     options = parse_options(
         {

@@ -97,7 +97,9 @@ def test_an_error_of_a_topic_is_a_failure_and_the_other_topics_are_known() -> No
     def settings(_peer: MemoryPeer, request: Any, _version: int) -> Message:
         return DescribeConfigsResponse(
             results=[
-                DescribeConfigsResult(resource_type=2, resource_name=it.resource_name, error_code=29)
+                DescribeConfigsResult(
+                    resource_type=2, resource_name=it.resource_name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                )
                 for it in request.resources
             ]
         )

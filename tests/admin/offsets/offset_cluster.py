@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kcli.admin.groups.group import CLASSIC
+from kcli.error_codes import ErrorCode
 from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages import offset_commit, offset_delete, offset_fetch
 from kcli.protocol.registry import ApiKey
@@ -69,7 +70,7 @@ class OffsetCluster(GroupCluster):
     def _row(self, tp: TopicPartition, committed: OffsetAndMetadata, stable: bool) -> Any:
         if stable and tp in self.pending:
             return offset_fetch.OffsetFetchResponsePartitions(
-                partition_index=tp.partition, committed_offset=-1, error_code=88
+                partition_index=tp.partition, committed_offset=-1, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT
             )
         return offset_fetch.OffsetFetchResponsePartitions(
             partition_index=tp.partition,

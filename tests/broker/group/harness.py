@@ -305,7 +305,8 @@ class SocketHarness:
         """Apache Kafka creates the offsets topic at the first FindCoordinator, and loads its partitions one by one."""
         client, deadline = self.connect(), time.monotonic() + 30
         while ask(client, FindCoordinatorRequest(key="any"), 3).error_code or any(
-            ask(client, HeartbeatRequest(group_id=group, generation_id=1, member_id="unknown")).error_code != 25
+            ask(client, HeartbeatRequest(group_id=group, generation_id=1, member_id="unknown")).error_code
+            != ErrorCode.UNKNOWN_MEMBER_ID
             for group in _GROUP_OF_EACH_PARTITION
         ):
             assert time.monotonic() < deadline, "no coordinator within 30 s"

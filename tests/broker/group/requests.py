@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kcli.error_codes import ErrorCode
 from kcli.protocol.consumer_protocol import Subscription, encode_subscription
 from kcli.protocol.messages.heartbeat import HeartbeatRequest
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -94,7 +95,7 @@ def commit_error(connection: Connection, request: OffsetCommitRequest, version: 
 def request_member_id(connection: Connection, group: str, **fields: Any) -> str:
     """Return the member id that MEMBER_ID_REQUIRED contains."""
     response = ask(connection, join(group, **fields))
-    assert response.error_code == 79
+    assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
     return response.member_id
 
 
@@ -125,7 +126,7 @@ def form_group_of_two(first: Connection, second: Connection, group: str, **field
     leader, generation = form_group_of_one(first, group, **fields)
     follower = start_join(second, group, **fields)
     assert second.is_waiting()
-    assert ask(first, heartbeat(group, generation, leader)).error_code == 27
+    assert ask(first, heartbeat(group, generation, leader)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     generation = ask(first, join(group, leader, **fields)).generation_id
     assert second.receive().generation_id == generation
     second.send(sync(group, generation, follower))

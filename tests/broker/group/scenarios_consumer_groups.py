@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
+from kcli.error_codes import ErrorCode
 from tests.broker.group.consumer_groups_harness import ConsumerGroupsRecorder, Member
 from tests.broker.group.harness import ask
 from tests.broker.group.offsets_harness import commit, delete
@@ -327,11 +328,11 @@ def assignor_in_a_tie_is_the_one_of_the_table_order(broker: ConsumerGroupsRecord
 def unknown_assignor_is_refused(broker: ConsumerGroupsRecorder) -> None:
     topic, _ = broker.new_topic(1)
     member = Member(broker, "a", broker.new_group())
-    assert member.join([topic], server_assignor="sticky").error_code == 112
-    assert member.join([topic], server_assignor="").error_code == 112
+    assert member.join([topic], server_assignor="sticky").error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
+    assert member.join([topic], server_assignor="").error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
     member.join([topic])
-    assert member.beat(server_assignor="roundrobin").error_code == 112
-    assert member.beat(member_epoch=-1, server_assignor="roundrobin").error_code == 112
+    assert member.beat(server_assignor="roundrobin").error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
+    assert member.beat(member_epoch=-1, server_assignor="roundrobin").error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
 
 
 # ---- epochs ----
@@ -342,8 +343,8 @@ def wrong_epochs_are_fenced(broker: ConsumerGroupsRecorder) -> None:
     member = Member(broker, "a", broker.new_group())
     answer = member.join([topic])
     for epoch in (1, 3, 100, 2**31 - 1):
-        assert member.beat(member_epoch=epoch).error_code == 110
-        assert member.beat(member_epoch=epoch, owns=answer).error_code == 110
+        assert member.beat(member_epoch=epoch).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+        assert member.beat(member_epoch=epoch, owns=answer).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert member.beat(member_epoch=2).error_code == 0
 
 
@@ -354,13 +355,13 @@ def previous_epoch_is_accepted_from_a_member_without_foreign_partitions(broker: 
     kept = first.beat(rebalance_timeout_ms=60_000, subscribed_topic_names=[topic], owns={}).assignment
     numbers = kept.topic_partitions[0].partitions
     foreign = next(number for number in range(4) if number not in numbers)
-    assert first.beat(member_epoch=2).error_code == 110
-    assert first.beat(member_epoch=2, owns={topic_id: [*numbers, foreign]}).error_code == 110
-    assert first.beat(member_epoch=2, owns={UNKNOWN_ID: [0]}).error_code == 110
+    assert first.beat(member_epoch=2).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert first.beat(member_epoch=2, owns={topic_id: [*numbers, foreign]}).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert first.beat(member_epoch=2, owns={UNKNOWN_ID: [0]}).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert first.beat(member_epoch=2, owns={topic_id: numbers}).member_epoch == 3
     assert first.beat(member_epoch=2, owns={topic_id: numbers[:1]}).member_epoch == 3
     assert first.beat(member_epoch=2, owns={}).member_epoch == 3
-    assert first.beat(member_epoch=1, owns={}).error_code == 110
+    assert first.beat(member_epoch=1, owns={}).error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def lost_response_of_the_first_join(broker: ConsumerGroupsRecorder) -> None:
@@ -389,8 +390,8 @@ def leaving_member_frees_its_partitions(broker: ConsumerGroupsRecorder) -> None:
     assert second.leave().error_code == 0
     answer = first.beat()
     assert (answer.member_epoch, len(answer.assignment.topic_partitions[0].partitions)) == (4, 4)
-    assert second.leave().error_code == 25
-    assert second.beat().error_code == 25
+    assert second.leave().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert second.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert second.join([topic]).member_epoch == 5
 
 
@@ -400,7 +401,7 @@ def empty_group_goes_on_in_the_next_epoch(broker: ConsumerGroupsRecorder) -> Non
     member = Member(broker, "a", group)
     member.join([topic])
     member.leave()
-    assert member.beat(member_epoch=2).error_code == 25
+    assert member.beat(member_epoch=2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert Member(broker, "b", group).join([topic]).member_epoch == 4
 
 
@@ -409,21 +410,21 @@ def leaving_in_any_epoch_but_without_the_member(broker: ConsumerGroupsRecorder) 
     group = broker.new_group()
     member = Member(broker, "a", group)
     member.join([topic])
-    assert Member(broker, "b", group).leave().error_code == 25
+    assert Member(broker, "b", group).leave().error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert member.leave(subscribed_topic_names=["x"], rebalance_timeout_ms=5).error_code == 0
 
 
 def unknown_groups_and_members(broker: ConsumerGroupsRecorder) -> None:
     group = broker.new_group()
     stranger = Member(broker, "a", group)
-    assert stranger.beat(member_epoch=1).error_code == 69
-    assert stranger.leave().error_code == 69
-    assert stranger.beat(member_epoch=-2, instance_id="i").error_code == 69
+    assert stranger.beat(member_epoch=1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert stranger.leave().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert stranger.beat(member_epoch=-2, instance_id="i").error_code == ErrorCode.GROUP_ID_NOT_FOUND
     Member(broker, "b", group).join([])
-    assert stranger.beat(member_epoch=1).error_code == 25
-    assert stranger.leave().error_code == 25
-    assert stranger.beat(member_epoch=-2, instance_id="i").error_code == 25
-    assert stranger.beat(member_epoch=1, instance_id="i").error_code == 25
+    assert stranger.beat(member_epoch=1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stranger.leave().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stranger.beat(member_epoch=-2, instance_id="i").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stranger.beat(member_epoch=1, instance_id="i").error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def requests_that_are_not_valid(broker: ConsumerGroupsRecorder) -> None:
@@ -431,19 +432,19 @@ def requests_that_are_not_valid(broker: ConsumerGroupsRecorder) -> None:
     group = broker.new_group()
     for version in (0, 1):
         member = Member(broker, "a", group, version=version)
-        assert member.join([topic], group_id="").error_code == 42
-        assert member.join([topic], instance_id="").error_code == 42
-        assert member.join([topic], rack_id="").error_code == 42
-        assert member.join([topic], rebalance_timeout_ms=-1).error_code == 42
-        assert member.join([topic], topic_partitions=None).error_code == 42
-        assert member.join([topic], owns={topic_id: [0]}).error_code == 42
-        assert member.join(None).error_code == 42
-        assert member.beat(member_epoch=-3).error_code == 42
-        assert member.beat(member_epoch=-2).error_code == 42
-        assert member.beat(member_epoch=-1, member_id="").error_code == 42
-        assert member.beat(member_epoch=3, member_id="").error_code == 42
-        assert member.beat(member_epoch=3, group_id="").error_code == 42
-    assert Member(broker, "", group).join([topic]).error_code == 42
+        assert member.join([topic], group_id="").error_code == ErrorCode.INVALID_REQUEST
+        assert member.join([topic], instance_id="").error_code == ErrorCode.INVALID_REQUEST
+        assert member.join([topic], rack_id="").error_code == ErrorCode.INVALID_REQUEST
+        assert member.join([topic], rebalance_timeout_ms=-1).error_code == ErrorCode.INVALID_REQUEST
+        assert member.join([topic], topic_partitions=None).error_code == ErrorCode.INVALID_REQUEST
+        assert member.join([topic], owns={topic_id: [0]}).error_code == ErrorCode.INVALID_REQUEST
+        assert member.join(None).error_code == ErrorCode.INVALID_REQUEST
+        assert member.beat(member_epoch=-3).error_code == ErrorCode.INVALID_REQUEST
+        assert member.beat(member_epoch=-2).error_code == ErrorCode.INVALID_REQUEST
+        assert member.beat(member_epoch=-1, member_id="").error_code == ErrorCode.INVALID_REQUEST
+        assert member.beat(member_epoch=3, member_id="").error_code == ErrorCode.INVALID_REQUEST
+        assert member.beat(member_epoch=3, group_id="").error_code == ErrorCode.INVALID_REQUEST
+    assert Member(broker, "", group).join([topic]).error_code == ErrorCode.INVALID_REQUEST
 
 
 # ---- static members ----
@@ -454,13 +455,13 @@ def static_member_comes_back_under_another_id(broker: ConsumerGroupsRecorder) ->
     group = broker.new_group()
     before, after = Member(broker, "a", group, instance_id="i"), Member(broker, "b", group, instance_id="i")
     before.join([topic])
-    assert after.join([topic]).error_code == 111
+    assert after.join([topic]).error_code == ErrorCode.UNRELEASED_INSTANCE_ID
     assert before.leave(-2).member_epoch == -2
     answer = after.join([topic])
     assert (answer.member_epoch, len(answer.assignment.topic_partitions[0].partitions)) == (2, 4)
-    assert before.beat(member_epoch=2).error_code == 82
-    assert before.leave(-2).error_code == 82
-    assert before.leave(-1).error_code == 82
+    assert before.beat(member_epoch=2).error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert before.leave(-2).error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert before.leave(-1).error_code == ErrorCode.FENCED_INSTANCE_ID
     assert after.beat().error_code == 0
     assert after.beat(instance_id=None).error_code == 0
 
@@ -469,9 +470,9 @@ def static_member_comes_back_under_its_own_id(broker: ConsumerGroupsRecorder) ->
     topic, _ = broker.new_topic(2)
     member = Member(broker, "a", broker.new_group(), instance_id="i")
     member.join([topic])
-    assert member.join([topic]).error_code == 111
+    assert member.join([topic]).error_code == ErrorCode.UNRELEASED_INSTANCE_ID
     member.leave(-2)
-    assert member.beat(member_epoch=2).error_code == 110
+    assert member.beat(member_epoch=2).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert member.join([topic]).member_epoch == 2
 
 
@@ -506,7 +507,7 @@ def static_member_leaves_for_good(broker: ConsumerGroupsRecorder) -> None:
     static.join([topic])
     assert static.leave(-1).member_epoch == -1
     assert other.join([topic]).member_epoch == 4
-    assert static.beat(member_epoch=2).error_code == 25
+    assert static.beat(member_epoch=2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def member_takes_another_instance_id(broker: ConsumerGroupsRecorder) -> None:
@@ -514,7 +515,7 @@ def member_takes_another_instance_id(broker: ConsumerGroupsRecorder) -> None:
     group = broker.new_group()
     member = Member(broker, "a", group)
     member.join([topic])
-    assert member.beat(instance_id="i").error_code == 25
+    assert member.beat(instance_id="i").error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert member.join([topic], instance_id="i").error_code == 0
     assert member.join([topic], instance_id="j").error_code == 0
     assert member.beat(instance_id="i").error_code == 0
@@ -542,8 +543,8 @@ def static_member_leaves_twice(broker: ConsumerGroupsRecorder) -> None:
     member.join([topic])
     assert [member.leave(-2).error_code for _ in range(2)] == [0, 0]
     assert member.leave(-1).error_code == 0
-    assert member.leave(-1).error_code == 25
-    assert member.leave(-2).error_code == 25
+    assert member.leave(-1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert member.leave(-2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 # ---- offsets ----
@@ -571,7 +572,7 @@ def silent_member_is_removed_after_its_session(broker: ConsumerGroupsRecorder) -
     broker.pause(1200)
     second.beat()
     broker.pause(1300)
-    assert first.beat().error_code == 25
+    assert first.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert len(second.beat().assignment.topic_partitions[0].partitions) == 4
 
 
@@ -597,7 +598,7 @@ def member_that_does_not_revoke_in_time_is_removed(broker: ConsumerGroupsRecorde
     broker.pause(800)
     assert first.beat().error_code == 0
     broker.pause(1200)
-    assert first.beat().error_code == 25
+    assert first.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert len(second.beat().assignment.topic_partitions[0].partitions) == 4
 
 
@@ -638,8 +639,8 @@ def group_with_offsets_only_becomes_a_consumer_group(broker: ConsumerGroupsRecor
     group = broker.new_group()
     member = Member(broker, "a", group)
     commit(broker.connect(), group, {topic: [(0, 5)]})
-    assert member.beat(member_epoch=1).error_code == 69
-    assert member.leave().error_code == 69
+    assert member.beat(member_epoch=1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert member.leave().error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert member.join([topic]).member_epoch == 2
 
 

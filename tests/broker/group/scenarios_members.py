@@ -5,6 +5,7 @@ Each runs on the coordinator, on our broker and on Apache Kafka. Numbers are Kaf
 
 from __future__ import annotations
 
+from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -35,15 +36,15 @@ def restarted_static_member_keeps_its_generation_and_fences_the_old_id(broker: R
     assert back.member_id != old
     assert back.leader == back.member_id
     assert ask(after, sync(group, generation, back.member_id, instance="box-1")).assignment == b"all"
-    assert ask(before, heartbeat(group, generation, old, "box-1")).error_code == 82
-    assert ask(before, heartbeat(group, generation, old)).error_code == 25
-    assert ask(before, join(group, old, instance="box-1")).error_code == 82
-    assert ask(before, join(group, old, instance="box-1"), 6).error_code == 82
-    assert ask(before, sync(group, generation, old, instance="box-1")).error_code == 82
+    assert ask(before, heartbeat(group, generation, old, "box-1")).error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert ask(before, heartbeat(group, generation, old)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert ask(before, join(group, old, instance="box-1")).error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert ask(before, join(group, old, instance="box-1"), 6).error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert ask(before, sync(group, generation, old, instance="box-1")).error_code == ErrorCode.FENCED_INSTANCE_ID
     assert commit_error(before, commit(group, generation, old, "box-1")) == 82
-    assert ask(before, leave(group, (old, "box-1"))).members[0].error_code == 82
+    assert ask(before, leave(group, (old, "box-1"))).members[0].error_code == ErrorCode.FENCED_INSTANCE_ID
     assert ask(after, heartbeat(group, generation, back.member_id, "box-1")).error_code == 0
-    assert ask(after, heartbeat(group, generation, back.member_id, "box-2")).error_code == 25
+    assert ask(after, heartbeat(group, generation, back.member_id, "box-2")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     describe(after, group)
 
 
@@ -100,7 +101,7 @@ def restarted_static_member_fences_a_parked_join(broker: Recorder) -> None:
     before.send(join(group, instance="box-1"))
     assert before.is_waiting()
     after.send(join(group, instance="box-1"))
-    assert before.receive().error_code == 82
+    assert before.receive().error_code == ErrorCode.FENCED_INSTANCE_ID
     assert after.is_waiting()
     assert ask(other, join(group, leader)).generation_id == generation + 1
     assert after.receive().generation_id == generation + 1
@@ -116,9 +117,9 @@ def restarted_static_member_fences_a_parked_sync_and_starts_a_rebalance(broker: 
     before.send(sync(group, generation + 1, old, instance="box-1"))
     assert before.is_waiting()
     after.send(join(group, instance="box-1"))
-    assert before.receive().error_code == 82
+    assert before.receive().error_code == ErrorCode.FENCED_INSTANCE_ID
     assert after.is_waiting()
-    assert ask(other, heartbeat(group, generation + 1, leader)).error_code == 27
+    assert ask(other, heartbeat(group, generation + 1, leader)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     ask(other, join(group, leader))
     assert after.receive().generation_id == generation + 2
 
@@ -141,20 +142,20 @@ def administrator_removes_a_static_member_by_instance_id(broker: Recorder) -> No
     member, generation = form_group_of_one(client, group, instance="box-1")
     results = ask(admin, leave(group, ("", "box-1"), ("", "box-2"), "x")).members
     assert [m.error_code for m in results] == [0, 25, 25]
-    assert ask(client, heartbeat(group, generation, member, "box-1")).error_code == 25
+    assert ask(client, heartbeat(group, generation, member, "box-1")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def members_leave(broker: Recorder) -> None:
     group, first, second = broker.new_group(), broker.connect("one"), broker.connect("two")
-    assert ask(first, leave("", "x")).error_code == 24
+    assert ask(first, leave("", "x")).error_code == ErrorCode.INVALID_GROUP_ID
     assert [m.error_code for m in ask(first, leave(group, "x", "y")).members] == [25, 25]
-    assert ask(first, LeaveGroupRequest(group_id=group, member_id="x"), 2).error_code == 25
+    assert ask(first, LeaveGroupRequest(group_id=group, member_id="x"), 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     leader, follower, generation = form_group_of_two(first, second, group)
     assert [m.error_code for m in ask(second, leave(group, follower, follower)).members] == [0, 25]
-    assert ask(first, heartbeat(group, generation, leader)).error_code == 27
+    assert ask(first, heartbeat(group, generation, leader)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert ask(first, join(group, leader)).generation_id == generation + 1
     assert ask(first, LeaveGroupRequest(group_id=group, member_id=leader), 2).error_code == 0
-    assert ask(first, LeaveGroupRequest(group_id=group, member_id=leader), 0).error_code == 25
+    assert ask(first, LeaveGroupRequest(group_id=group, member_id=leader), 0).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert describe(first, group).group_state == "Empty"
     assert [m.error_code for m in ask(first, leave(group)).members] == []
 
@@ -179,7 +180,7 @@ def parked_join_of_a_removed_member_is_answered(broker: Recorder) -> None:
     first.send(join(group, leader))
     assert first.is_waiting()
     assert ask(admin, leave(group, leader)).error_code == 0
-    assert first.receive().error_code == 25
+    assert first.receive().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def describe(client: Connection, group: str, version: int = 6) -> DescribedGroup:
@@ -240,7 +241,7 @@ def only_groups_without_members_are_deleted(broker: Recorder) -> None:
     ask(client, leave(group, member))
     for version, code in ((0, 0), (1, 69), (2, 69)):
         assert ask(client, DeleteGroupsRequest(groups_names=[group]), version).results[0].error_code == code
-    assert describe(client, group).error_code == 69
+    assert describe(client, group).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def deleted_group_restarts_at_generation_one(broker: Recorder) -> None:
@@ -249,7 +250,7 @@ def deleted_group_restarts_at_generation_one(broker: Recorder) -> None:
     ask(client, leave(group, member))
     handed_out = request_member_id(client, group)
     ask(client, DeleteGroupsRequest(groups_names=[group]))
-    assert ask(client, join(group, handed_out)).error_code == 25
+    assert ask(client, join(group, handed_out)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert form_group_of_one(client, group)[1] == 1
 
 

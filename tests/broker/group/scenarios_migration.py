@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kcli.error_codes import ErrorCode
 from kcli.protocol.consumer_protocol import (
     Assignment,
     Subscription,
@@ -188,11 +189,11 @@ def only_empty_consumer_groups_are_deleted(broker: ConsumerGroupsRecorder) -> No
     member = Member(broker, "a", group)
     member.join([topic])
     commit(client, group, {topic: [(0, 7)]}, member="a", generation=2)
-    assert ask(client, DeleteGroupsRequest(groups_names=[group])).results[0].error_code == 68
+    assert ask(client, DeleteGroupsRequest(groups_names=[group])).results[0].error_code == ErrorCode.NON_EMPTY_GROUP
     member.leave()
     assert fetch(client, group, {topic: [0]})[1][0][1][0][1] == 7
     assert ask(client, DeleteGroupsRequest(groups_names=[group])).results[0].error_code == 0
-    assert ask(client, DeleteGroupsRequest(groups_names=[group])).results[0].error_code == 69
+    assert ask(client, DeleteGroupsRequest(groups_names=[group])).results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
     describe(broker, group)
     fetch(client, group, {topic: [0]})
 
@@ -292,7 +293,10 @@ def commits_of_unknown_groups_with_an_epoch_are_refused(broker: ConsumerGroupsRe
 def expressions_that_are_not_valid_are_refused(broker: ConsumerGroupsRecorder) -> None:
     group = broker.new_group()
     for regex in ("(", "a)", "[z-a]", "a**", "(?=a)", "\\", "a{1001}", "[[:foo:]]"):
-        assert Member(broker, "a", group).join(None, subscribed_topic_regex=regex).error_code == 128
+        assert (
+            Member(broker, "a", group).join(None, subscribed_topic_regex=regex).error_code
+            == ErrorCode.INVALID_REGULAR_EXPRESSION
+        )
     describe(broker, group)
 
 
@@ -370,8 +374,8 @@ def heartbeats_of_consumer_members_do_not_find_classic_groups(broker: ConsumerGr
     classic = classic_group(broker, topic)
     member = Member(broker, "a", classic.group)
     member.epoch = 5
-    assert member.beat().error_code == 69
-    assert member.leave().error_code == 69
+    assert member.beat().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert member.leave().error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert classic.beat() == 0
 
 
@@ -384,7 +388,7 @@ def a_classic_group_goes_on_when_a_consumer_member_joins(broker: ConsumerGroupsR
     assert (joined.error_code, joined.assignment.topic_partitions) == (0, [])
     describe(broker, group)
     assert classic.beat() == 27
-    assert classic.sync().error_code == 27
+    assert classic.sync().error_code == ErrorCode.REBALANCE_IN_PROGRESS
     kept = classic.joined(owned={topic: [0, 1, 2, 3]})
     assert len(kept[topic]) == 2
     describe(broker, group)
@@ -432,7 +436,7 @@ def groups_of_other_kinds_are_not_converted(broker: ConsumerGroupsRecorder) -> N
         generation = client.receive().generation_id
         given = {member_id: b""}
         assert ask(client, requests.sync(group, generation, member_id, given), 4).error_code == 0
-        assert Member(broker, "a", group).join([topic]).error_code == 69
+        assert Member(broker, "a", group).join([topic]).error_code == ErrorCode.GROUP_ID_NOT_FOUND
         assert describe_classic(broker, group) == "Stable"
 
 
@@ -443,7 +447,7 @@ def an_assignment_with_user_data_is_not_converted(broker: ConsumerGroupsRecorder
     member.join()
     mine = encode_assignment(Assignment(user_data=b"mine"))
     assert member.sync(assignments={member.member_id: mine}).error_code == 0
-    assert Member(broker, "a", member.group).join([topic]).error_code == 69
+    assert Member(broker, "a", member.group).join([topic]).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert member.beat() == 0
 
 
@@ -455,7 +459,7 @@ def requests_that_wait_are_told_to_join_again(broker: ConsumerGroupsRecorder) ->
     second.connection.send(requests.join(first.group, second.member_id, protocols=(("range", subscription(topic)),)))
     assert second.connection.is_waiting()
     Member(broker, "a", first.group).join([topic])
-    assert second.connection.receive().error_code == 27
+    assert second.connection.receive().error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert first.beat() == 27
     assert first.join().error_code == 0
 
@@ -484,7 +488,7 @@ def a_classic_member_without_an_id_gets_one_first(broker: ConsumerGroupsRecorder
     Member(broker, "a", group).join([topic])
     classic = ClassicMember(broker, "", group, topic)
     answer = classic.join()
-    assert answer.error_code == 79
+    assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
     broker.known_id(answer.member_id)
     old = ClassicMember(broker, "", group, topic)
     joined = old.join(version=3)
@@ -494,11 +498,11 @@ def a_classic_member_without_an_id_gets_one_first(broker: ConsumerGroupsRecorder
 
 def other_protocols_do_not_join_a_consumer_group(broker: ConsumerGroupsRecorder) -> None:
     topic, group, _, classic = consumer_and_classic(broker, 2)
-    assert classic.join(protocol_type="connect").error_code == 23
-    assert classic.join(protocols=()).error_code == 23
+    assert classic.join(protocol_type="connect").error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert classic.join(protocols=()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     classic.joined()
     other = ClassicMember(broker, "d", group, topic)
-    assert other.join(protocols=(("sticky", subscription(topic)),)).error_code == 23
+    assert other.join(protocols=(("sticky", subscription(topic)),)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert other.join(protocols=(("sticky", subscription(topic)), ("range", subscription(topic)))).error_code == 0
 
 
@@ -544,8 +548,8 @@ def a_classic_static_member_comes_back(broker: ConsumerGroupsRecorder) -> None:
     broker.known_id(back.member_id)
     assert partitions(after.sync().assignment) == {other: [0, 1]}
     assert before.beat() == 82
-    assert before.sync().error_code == 82
-    assert before.join().error_code == 82
+    assert before.sync().error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert before.join().error_code == ErrorCode.FENCED_INSTANCE_ID
     assert after.beat() == 0
 
 
@@ -562,7 +566,7 @@ def static_members_change_the_protocol(broker: ConsumerGroupsRecorder) -> None:
     joined = again.join()
     broker.known_id(joined.member_id)
     assert joined.error_code == 0
-    assert upgraded.beat().error_code == 82
+    assert upgraded.beat().error_code == ErrorCode.FENCED_INSTANCE_ID
     describe(broker, group)
 
 
@@ -575,7 +579,7 @@ def administrators_remove_members_of_both_protocols(broker: ConsumerGroupsRecord
     ClassicMember(broker, "c", group, topic).joined()
     answer = ask(client, requests.leave(group, ("", "box"), "c", "nobody"))
     assert sorted(one.error_code for one in answer.members) == [0, 0, 25]
-    assert second.beat().error_code == 25
+    assert second.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
     describe(broker, group)
     ask(client, requests.leave(group, "a"))
     assert state_of(broker, group) == "Empty"
@@ -600,7 +604,7 @@ def a_group_is_classic_again_when_the_last_consumer_member_leaves(broker: Consum
     assert classic.sync(assignments={"c": b"all"}).assignment == b"all"
     assert describe_classic(broker, group) == "Stable"
     describe(broker, group)
-    assert member.beat().error_code == 69
+    assert member.beat().error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def the_last_consumer_member_expires(broker: ConsumerGroupsRecorder) -> None:
@@ -613,7 +617,7 @@ def the_last_consumer_member_expires(broker: ConsumerGroupsRecorder) -> None:
     broker.pause(3000)
     assert describe_classic(broker, group) == "PreparingRebalance"
     assert classic.join().error_code == 0
-    assert member.beat().error_code == 69
+    assert member.beat().error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def a_static_member_that_leaves_for_now_keeps_the_group_as_it_is(broker: ConsumerGroupsRecorder) -> None:
@@ -641,7 +645,7 @@ def the_last_static_consumer_member_comes_back_as_a_classic_one(broker: Consumer
     assert joined.error_code == 0
     classic.sync()
     describe_classic(broker, group)
-    assert member.beat().error_code == 69
+    assert member.beat().error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert classic.beat() == 0
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.list_groups import ListGroupsRequest
 from kcli.protocol.messages.offset_fetch import OffsetFetchRequest
@@ -190,7 +191,7 @@ def members_commit_in_their_generation(broker: OffsetsRecorder) -> None:
     second = broker.connect()
     start_join(second, group)
     assert second.is_waiting()
-    assert ask(client, heartbeat(group, generation, member)).error_code == 27
+    assert ask(client, heartbeat(group, generation, member)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert try_commit(generation, member) == 0  # PreparingRebalance: the old generation is still valid
     generation = ask(client, join(group, member)).generation_id
     assert try_commit(generation, member) == 27  # CompletingRebalance: the assignment is not known yet

@@ -5,6 +5,7 @@ Each runs on the coordinator, on our broker and on Apache Kafka. Numbers are Kaf
 
 from __future__ import annotations
 
+from kcli.error_codes import ErrorCode
 from tests.broker.group.harness import Recorder, ask
 from tests.broker.group.requests import (
     commit,
@@ -40,34 +41,36 @@ def member_of_old_version_joins_without_an_id_round_trip(broker: Recorder) -> No
 def client_id_may_be_null_or_empty(broker: Recorder) -> None:
     for client_id in (None, ""):
         refused = ask(broker.connect(client_id), join(broker.new_group()))
-        assert refused.error_code == 79
+        assert refused.error_code == ErrorCode.MEMBER_ID_REQUIRED
 
 
 def join_is_refused(broker: Recorder) -> None:
     group, client = broker.new_group(), broker.connect()
-    assert ask(client, join("")).error_code == 24
-    assert ask(client, join(group, session_ms=99)).error_code == 26
-    assert ask(client, join(group, session_ms=1_800_001)).error_code == 26
-    assert ask(client, join(group, "unknown-member")).error_code == 25
-    assert ask(client, join(group, protocols=())).error_code == 23
-    assert ask(client, join(group, protocol_type="")).error_code == 23
+    assert ask(client, join("")).error_code == ErrorCode.INVALID_GROUP_ID
+    assert ask(client, join(group, session_ms=99)).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+    assert ask(client, join(group, session_ms=1_800_001)).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+    assert ask(client, join(group, "unknown-member")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert ask(client, join(group, protocols=())).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert ask(client, join(group, protocol_type="")).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     member, _ = form_group_of_one(client, group)
-    assert ask(client, join(group, "unknown-member")).error_code == 25
-    assert ask(client, join(group, protocols=())).error_code == 23
-    assert ask(client, join(group, protocol_type="connect")).error_code == 23
-    assert ask(client, join(group, protocols=(("roundrobin", b""),))).error_code == 23
-    assert ask(client, join(group, member, protocol_type="connect")).error_code == 23
-    assert ask(client, join(group, member, instance="static")).error_code == 25
+    assert ask(client, join(group, "unknown-member")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert ask(client, join(group, protocols=())).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert ask(client, join(group, protocol_type="connect")).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert (
+        ask(client, join(group, protocols=(("roundrobin", b""),))).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    )
+    assert ask(client, join(group, member, protocol_type="connect")).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert ask(client, join(group, member, instance="static")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     for version in range(10):
-        assert ask(client, join(group, "unknown-member"), version).error_code == 25
-        assert ask(client, join("", "x"), version).error_code == 24
-        assert ask(client, join(group, protocols=()), version).error_code == 23
+        assert ask(client, join(group, "unknown-member"), version).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert ask(client, join("", "x"), version).error_code == ErrorCode.INVALID_GROUP_ID
+        assert ask(client, join(group, protocols=()), version).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def pending_member_id_is_refused_for_a_static_member(broker: Recorder) -> None:
     group, client = broker.new_group(), broker.connect()
     member = request_member_id(client, group)
-    assert ask(client, join(group, member, instance="static")).error_code == -1
+    assert ask(client, join(group, member, instance="static")).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert ask(client, join(group, member)).error_code == 0
 
 
@@ -97,7 +100,8 @@ def heartbeats_return_rebalance_in_progress(broker: Recorder) -> None:
     assert ask(first, heartbeat(group, generation, leader)).error_code == 0
     follower = start_join(second, group)
     assert second.is_waiting()
-    assert ask(first, heartbeat(group, generation, leader)).error_code == 27  # PreparingRebalance
+    # in PreparingRebalance
+    assert ask(first, heartbeat(group, generation, leader)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert ask(first, join(group, leader)).generation_id == generation + 1
     assert second.receive().generation_id == generation + 1
     assert ask(first, heartbeat(group, generation + 1, leader)).error_code == 0  # CompletingRebalance
@@ -106,36 +110,47 @@ def heartbeats_return_rebalance_in_progress(broker: Recorder) -> None:
 
 def heartbeat_is_refused(broker: Recorder) -> None:
     group, client = broker.new_group(), broker.connect()
-    assert ask(client, heartbeat("", 1, "x")).error_code == 24
-    assert ask(client, heartbeat(group, 1, "x")).error_code == 25
-    assert ask(client, heartbeat(broker.new_group(), -1, "")).error_code == 25
+    assert ask(client, heartbeat("", 1, "x")).error_code == ErrorCode.INVALID_GROUP_ID
+    assert ask(client, heartbeat(group, 1, "x")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert ask(client, heartbeat(broker.new_group(), -1, "")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     member, generation = form_group_of_one(client, group)
     for version in range(5):
         assert ask(client, heartbeat(group, generation, member), version).error_code == 0
-        assert ask(client, heartbeat(group, generation - 1, member), version).error_code == 22
-        assert ask(client, heartbeat(group, generation + 1, member), version).error_code == 22
-        assert ask(client, heartbeat(group, generation, "x"), version).error_code == 25
-    assert ask(client, heartbeat(group, generation, member, "unknown")).error_code == 25
+        assert ask(client, heartbeat(group, generation - 1, member), version).error_code == ErrorCode.ILLEGAL_GENERATION
+        assert ask(client, heartbeat(group, generation + 1, member), version).error_code == ErrorCode.ILLEGAL_GENERATION
+        assert ask(client, heartbeat(group, generation, "x"), version).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert ask(client, heartbeat(group, generation, member, "unknown")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def sync_is_refused(broker: Recorder) -> None:
     group, client, other = broker.new_group(), broker.connect(), broker.connect()
-    assert ask(client, sync("", 1, "x")).error_code == 24
-    assert ask(client, sync(group, 1, "x")).error_code == 25
+    assert ask(client, sync("", 1, "x")).error_code == ErrorCode.INVALID_GROUP_ID
+    assert ask(client, sync(group, 1, "x")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     member, generation = form_group_of_one(client, group)
-    assert ask(client, sync(group, generation + 1, member)).error_code == 22
-    assert ask(client, sync(group, generation, "x")).error_code == 25
-    assert ask(client, sync(group, generation, member, protocol="sticky")).error_code == 23
-    assert ask(client, sync(group, generation, member, protocol_type="connect")).error_code == 23
-    assert ask(client, sync(group, generation, member, protocol=None)).error_code == 23
-    assert ask(client, sync(group, generation, member, protocol_type=None)).error_code == 23
+    assert ask(client, sync(group, generation + 1, member)).error_code == ErrorCode.ILLEGAL_GENERATION
+    assert ask(client, sync(group, generation, "x")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert (
+        ask(client, sync(group, generation, member, protocol="sticky")).error_code
+        == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    )
+    assert (
+        ask(client, sync(group, generation, member, protocol_type="connect")).error_code
+        == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    )
+    assert (
+        ask(client, sync(group, generation, member, protocol=None)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    )
+    assert (
+        ask(client, sync(group, generation, member, protocol_type=None)).error_code
+        == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    )
     for version in range(6):
         again = ask(client, sync(group, generation, member), version)
         assert (again.error_code, again.assignment) == (0, b"all")
-        assert ask(client, sync(group, 7, member), version).error_code == 22
+        assert ask(client, sync(group, 7, member), version).error_code == ErrorCode.ILLEGAL_GENERATION
     start_join(other, group)
     assert other.is_waiting()
-    assert ask(client, sync(group, generation, member)).error_code == 27
+    assert ask(client, sync(group, generation, member)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def each_member_gets_its_part_of_the_leaders_assignment(broker: Recorder) -> None:
@@ -166,7 +181,7 @@ def follower_with_changed_topics_starts_a_rebalance(broker: Recorder) -> None:
     leader, follower, generation = form_group_of_two(first, second, group)
     second.send(join(group, follower, protocols=(("range", subscribed_to("bills")),)))
     assert second.is_waiting()
-    assert ask(first, heartbeat(group, generation, leader)).error_code == 27
+    assert ask(first, heartbeat(group, generation, leader)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     joined = ask(first, join(group, leader))
     assert {m.member_id: m.metadata for m in joined.members} == {
         leader: subscribed_to("orders"),
@@ -193,7 +208,7 @@ def changed_metadata_before_the_assignment_starts_a_new_rebalance(broker: Record
     second.send(sync(group, generation + 1, follower))
     assert second.is_waiting()
     first.send(join(group, leader, protocols=(("range", b""),)))
-    assert second.receive().error_code == 27
+    assert second.receive().error_code == ErrorCode.REBALANCE_IN_PROGRESS
     second.send(join(group, follower))
     assert first.receive().generation_id == second.receive().generation_id == generation + 2
 
@@ -217,8 +232,8 @@ def member_without_heartbeats_is_removed(broker: Recorder) -> None:
     broker.pause(1100)
     assert ask(client, heartbeat(group, generation, member)).error_code == 0
     broker.pause(3000)
-    assert ask(client, heartbeat(group, generation, member)).error_code == 25
-    assert ask(client, join(group, member)).error_code == 25
+    assert ask(client, heartbeat(group, generation, member)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert ask(client, join(group, member)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def member_that_does_not_rejoin_is_removed(broker: Recorder) -> None:
@@ -226,11 +241,11 @@ def member_that_does_not_rejoin_is_removed(broker: Recorder) -> None:
     leader, follower, generation = form_group_of_two(first, second, group, rebalance_ms=1500)
     first.send(join(group, leader, rebalance_ms=1500))
     assert first.is_waiting()
-    assert ask(second, heartbeat(group, generation, follower)).error_code == 27
+    assert ask(second, heartbeat(group, generation, follower)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert first.is_waiting()
     broker.pause(1500)
     assert [m.member_id for m in first.receive().members] == [leader]
-    assert ask(second, heartbeat(group, generation, follower)).error_code == 25
+    assert ask(second, heartbeat(group, generation, follower)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def member_that_does_not_sync_is_removed(broker: Recorder) -> None:
@@ -242,8 +257,8 @@ def member_that_does_not_sync_is_removed(broker: Recorder) -> None:
     first.receive()
     assert ask(first, sync(group, generation + 1, leader, {leader: b"a"})).assignment == b"a"
     broker.pause(2200)
-    assert ask(second, heartbeat(group, generation + 1, follower)).error_code == 25
-    assert ask(first, heartbeat(group, generation + 1, leader)).error_code == 27
+    assert ask(second, heartbeat(group, generation + 1, follower)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert ask(first, heartbeat(group, generation + 1, leader)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def expired_leader_is_replaced(broker: Recorder) -> None:
@@ -254,7 +269,7 @@ def expired_leader_is_replaced(broker: Recorder) -> None:
     broker.pause(1100)
     joined = second.receive()
     assert (joined.leader, joined.generation_id) == (follower, generation + 1)
-    assert ask(first, heartbeat(group, generation, leader)).error_code == 25
+    assert ask(first, heartbeat(group, generation, leader)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def commits_require_a_member_of_the_generation(broker: Recorder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcli.error_codes import ErrorCode
 from tests.broker.group.harness import Recorder, ask
 from tests.broker.group.requests import heartbeat, join, leave, request_member_id, start_join
 
@@ -43,7 +44,7 @@ def member_that_leaves_during_the_initial_rebalance_leaves_an_empty_group(broker
     member = start_join(client, group)
     assert client.is_waiting()
     ask(admin, leave(group, member))
-    assert client.receive().error_code == 25
+    assert client.receive().error_code == ErrorCode.UNKNOWN_MEMBER_ID
     broker.pause(1200)
     start_join(client, group)
     broker.pause(1200)
@@ -59,7 +60,7 @@ def full_group_refuses_new_members(broker: Recorder) -> None:
     broker.pause(2000)
     for client in clients[:2]:
         assert client.receive().error_code == 0
-    assert ask(clients[2], join(group)).error_code == 81
+    assert ask(clients[2], join(group)).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert ask(clients[0], heartbeat(group, 1, ids[0])).error_code == 0
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kcli.error_codes import ErrorCode
 from kcli.protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from kcli.protocol.messages.describe_groups import DescribeGroupsRequest
 from tests.broker.group import requests
@@ -93,7 +94,7 @@ def test_a_group_that_is_too_large_is_not_converted() -> None:
     members = [classic(harness, name) for name in ("c", "d")]
     for member in members:
         assert member.join().error_code == 0
-    assert classic(harness, "e").join().error_code == 81
+    assert classic(harness, "e").join().error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     new.leave()
     assert state_of(harness) == "Dead"
 
@@ -107,7 +108,7 @@ def test_a_group_in_its_first_join_phase_is_converted() -> None:
     assert waiting.connection.is_waiting()
     new = Member(harness, "a")
     assert new.join([TOPIC]).error_code == 0
-    assert waiting.connection.receive().error_code == 27
+    assert waiting.connection.receive().error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert len(waiting.joined()[TOPIC]) == 2
 
 
@@ -141,19 +142,19 @@ def test_a_failed_append_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     harness = harness_with("bidirectional")
     old = classic_group(harness)
     monkeypatch.setattr(harness.offsets, "store_records", lambda *_: ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    assert Member(harness, "a").join([TOPIC]).error_code == 15
+    assert Member(harness, "a").join([TOPIC]).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert old.beat() == 0
     monkeypatch.undo()
     new = Member(harness, "a")
     new.join([TOPIC])
     old.joined(owned={})
     monkeypatch.setattr(harness.offsets, "store_records", lambda *_: ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    assert new.leave().error_code == 15
+    assert new.leave().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert state_of(harness) == "Dead"
-    assert classic(harness, "d").join().error_code == 15
+    assert classic(harness, "d").join().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_a_broker_may_serve_classic_groups_only() -> None:
     harness = ConsumerGroupsHarness(group_coordinator_rebalance_protocols="classic")
-    assert Member(harness, "a").join([]).error_code == 35
+    assert Member(harness, "a").join([]).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert requests.form_group_of_one(harness.connect(), GROUP)

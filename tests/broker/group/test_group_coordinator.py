@@ -62,8 +62,8 @@ def test_parked_new_member_is_removed_after_five_minutes() -> None:
     harness.pause(299_999)
     assert second.is_waiting()
     harness.pause(1)
-    assert second.receive().error_code == 25
-    assert ask(first, heartbeat("g", generation, leader)).error_code == 27
+    assert second.receive().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert ask(first, heartbeat("g", generation, leader)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_session_of_a_parked_known_member_does_not_expire() -> None:
@@ -73,7 +73,7 @@ def test_session_of_a_parked_known_member_does_not_expire() -> None:
     first.send(join("g", leader, session_ms=6000, rebalance_ms=60_000))
     for _ in range(5):
         harness.pause(5000)
-        assert ask(second, heartbeat("g", generation, follower)).error_code == 27
+        assert ask(second, heartbeat("g", generation, follower)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     ask(second, join("g", follower))
     assert first.receive().generation_id == generation + 1
 
@@ -105,7 +105,7 @@ def test_absent_static_members_alone_do_not_start_a_generation() -> None:
     _, generation = form_group_of_one(first, "g", instance="box-1", rebalance_ms=2000, session_ms=60_000)
     newcomer = start_join(second, "g")
     ask(harness.connect(), leave("g", newcomer))
-    assert second.receive().error_code == 25
+    assert second.receive().error_code == ErrorCode.UNKNOWN_MEMBER_ID
     harness.pause(20_000)
     assert harness.state("g") == "PreparingRebalance"
     harness.pause(40_000)
@@ -139,12 +139,12 @@ def test_repeated_request_on_a_new_connection_answers_the_old_one() -> None:
     leader, follower, generation = form_group_of_two(first, second, "g")
     first.send(join("g", leader))
     again.send(join("g", leader))
-    assert first.receive().error_code == 27
+    assert first.receive().error_code == ErrorCode.REBALANCE_IN_PROGRESS
     ask(second, join("g", follower))
     assert again.receive().generation_id == generation + 1
     second.send(sync("g", generation + 1, follower))
     again.send(sync("g", generation + 1, follower))
-    assert second.receive().error_code == 27
+    assert second.receive().error_code == ErrorCode.REBALANCE_IN_PROGRESS
     ask(first, sync("g", generation + 1, leader, {follower: b"b"}))
     assert again.receive().assignment == b"b"
 
@@ -193,7 +193,7 @@ def test_members_survive_a_restart_of_the_broker() -> None:
     assert ask(second, sync("g", generation, follower)).assignment == b"b"
     harness.pause(6000)  # the leader sends no heartbeat
     assert ask(second, heartbeat("g", generation, follower)).error_code in (25, 27)
-    assert ask(first, heartbeat("g", generation, leader)).error_code == 25
+    assert ask(first, heartbeat("g", generation, leader)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_static_member_is_known_after_a_restart() -> None:
@@ -203,7 +203,7 @@ def test_static_member_is_known_after_a_restart() -> None:
     harness.restart()
     back = ask(after, join("g", instance="box-1"))
     assert back.generation_id == generation
-    assert ask(before, heartbeat("g", generation, old, "box-1")).error_code == 82
+    assert ask(before, heartbeat("g", generation, old, "box-1")).error_code == ErrorCode.FENCED_INSTANCE_ID
     harness.restart()
     assert ask(after, heartbeat("g", generation, back.member_id, "box-1")).error_code == 0
 
@@ -214,10 +214,10 @@ def test_restored_group_above_group_max_size_removes_the_last_members_to_rejoin(
     leader, follower, generation = form_group_of_two(first, second, "g")
     harness.config = harness.config.with_properties({"group.max.size": "1"})
     harness.restart()
-    assert ask(first, heartbeat("g", generation, leader)).error_code == 27
+    assert ask(first, heartbeat("g", generation, leader)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     second.send(join("g", follower))
     refused = ask(first, join("g", leader))
-    assert refused.error_code == 81
+    assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert [m.member_id for m in second.receive().members] == [follower]
 
 
@@ -281,7 +281,7 @@ def test_static_member_keeps_its_old_id_when_the_new_one_cannot_be_stored() -> N
     assert (refused.error_code, refused.member_id) == (16, "")
     assert ask(before, heartbeat("g", generation, old, "box-1")).error_code == 0
     harness.pause(20_000)
-    assert ask(before, heartbeat("g", generation, old, "box-1")).error_code == 25
+    assert ask(before, heartbeat("g", generation, old, "box-1")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_group_that_cannot_be_deleted_is_kept() -> None:
@@ -289,7 +289,7 @@ def test_group_that_cannot_be_deleted_is_kept() -> None:
     client = harness.connect()
     request_member_id(client, "g")
     harness.store.refuse_with = ErrorCode.KAFKA_STORAGE_ERROR
-    assert ask(client, DeleteGroupsRequest(groups_names=["g"])).results[0].error_code == 56
+    assert ask(client, DeleteGroupsRequest(groups_names=["g"])).results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert harness.groups.group_ids() == ["g"]
 
 
@@ -329,4 +329,7 @@ def test_only_the_coordinator_of_share_groups_is_refused() -> None:
     transactional = ask(client, FindCoordinatorRequest(coordinator_keys=["tx"], key_type=1)).coordinators[0]
     assert (transactional.error_code, transactional.node_id) == (0, 1)
     assert ask(client, FindCoordinatorRequest(key="tx", key_type=1), 2).error_code == 0
-    assert ask(client, FindCoordinatorRequest(coordinator_keys=["s"], key_type=2)).coordinators[0].error_code == 42
+    assert (
+        ask(client, FindCoordinatorRequest(coordinator_keys=["s"], key_type=2)).coordinators[0].error_code
+        == ErrorCode.INVALID_REQUEST
+    )

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from kcli.error_codes import ErrorCode
 from tests.broker.group.harness import CoordinatorConnection, CoordinatorHarness, ask
 from tests.broker.group.requests import heartbeat, join, leave, sync
 
@@ -39,7 +40,9 @@ class Consumer:
             response, sent = self._client.receive(), self._sent
             self._sent = ""
             if response.error_code:
-                self.member_id = response.member_id if response.error_code == 79 else self.member_id
+                self.member_id = (
+                    response.member_id if response.error_code == ErrorCode.MEMBER_ID_REQUIRED else self.member_id
+                )
                 self._rejoin(response.error_code)
             elif sent == "join":
                 self._joined(response)

@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from kcli.error_codes import ErrorCode
 from kcli.network.file_slice import FileSlice
 from kcli.protocol.messages.fetch import (
     FetchPartition,
@@ -195,7 +196,7 @@ class TestErrors:
             write(rig)
         rig.replica_manager.delete_records({TopicPartition("t", 0): 2}, timeout_ms=0, now_ms=0)
         row = fetch(rig, ("t", 0, offset))
-        assert row.error_code == 1
+        assert row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert (row.high_watermark, row.last_stable_offset, row.log_start_offset) == (-1, -1, -1)
         assert (row.aborted_transactions, row.records) == (None, b"")
 
@@ -210,7 +211,7 @@ class TestErrors:
         assert (row.aborted_transactions, row.records) == ([], b"")
 
     def test_unknown_partition_of_a_known_topic_id(self, rig: Rig) -> None:
-        assert fetch(rig, (rig.topic("u"), 5, 0), version=13).error_code == 3
+        assert fetch(rig, (rig.topic("u"), 5, 0), version=13).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def test_old_leader_epoch_is_fenced_and_new_one_unknown(self, rig: Rig) -> None:
         rig.partition("t").leader_epoch = 5
@@ -223,7 +224,7 @@ class TestErrors:
         rig.partition("u").leader_epoch = 5
         for version, leader in ((15, (-1, -1)), (16, (1, 5))):
             row = fetch(rig, (id, 0, 0, {"current_leader_epoch": 4}), version=version)
-            assert row.error_code == 74
+            assert row.error_code == ErrorCode.FENCED_LEADER_EPOCH
             assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == leader
 
     def test_error_of_one_partition_completes_the_fetch_with_the_others(self, rig: Rig) -> None:
@@ -231,9 +232,12 @@ class TestErrors:
         assert [row.error_code for row in result] == [1, 0]
 
     def test_fetch_by_a_replica_is_refused(self, rig: Rig) -> None:
-        assert fetch(rig, ("t", 0, 0), version=11, replica_id=2).error_code == 6
+        assert fetch(rig, ("t", 0, 0), version=11, replica_id=2).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         id = rig.topic("u")
-        assert fetch(rig, (id, 0, 0), version=17, replica_state=ReplicaState(replica_id=2)).error_code == 6
+        assert (
+            fetch(rig, (id, 0, 0), version=17, replica_state=ReplicaState(replica_id=2)).error_code
+            == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
 
 
 class TestDivergence:
@@ -384,7 +388,7 @@ class TestWaiting:
         answer = self.park(rig, (id, 0, 0), version=13)
         rig.replica_manager.delete_partition(TopicPartition("u", 0))
         assert [row.error_code for row in rows(answer.value)] == [3]
-        assert fetch(rig, (id, 0, 0), version=13).error_code == 100
+        assert fetch(rig, (id, 0, 0), version=13).error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
     def test_lost_leadership_completes_the_fetch(self, rig: Rig) -> None:
         answer = self.park(rig, ("t", 0, 0))
@@ -403,7 +407,9 @@ class TestWaiting:
         answer = self.park(rig, ("nope", 0, 0), ("t", 0, 0))
         rig.wait(500)
         assert [row.error_code for row in rows(answer.value)] == [3, 0]
-        assert fetch(rig, ("nope", 0, 0)).error_code == 3, "no known partition, so no wait"
+        assert fetch(rig, ("nope", 0, 0)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, (
+            "no known partition, so no wait"
+        )
 
     def test_bytes_above_the_high_watermark_do_not_count(self, rig: Rig) -> None:
         partition = rig.follower("t", end=0)
@@ -466,4 +472,4 @@ class TestSessions:
         rig.replica_manager.delete_partition(TopicPartition("u", 0))
         rig.topic("u")
         [row] = rows(rig.ask(fetch_request(session_id=opened.session_id, session_epoch=1), 13))
-        assert row.error_code == 100
+        assert row.error_code == ErrorCode.UNKNOWN_TOPIC_ID

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from kcli.broker.serving.request_context import CloseConnection
+from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.log.logs import values
 from tests.broker.rig import Answer, Rig, batch
@@ -144,7 +145,7 @@ class TestRefused:
 
     def test_zstd_before_v7_is_refused(self, rig: Rig) -> None:
         zipped = batch("a", compression="zstd")
-        assert produce(rig, zipped, 6).error_code == 76
+        assert produce(rig, zipped, 6).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         assert produce(rig, zipped, 7).error_code == 0
 
     def test_null_key_in_a_compacted_topic_is_a_record_error(self, rig: Rig) -> None:
@@ -154,12 +155,14 @@ class TestRefused:
         assert [one.batch_index for one in answer.record_errors] == [0]
         assert "key" in answer.record_errors[0].batch_index_error_message
         assert answer.error_message
-        assert produce(rig, batch("a", key=None), version=7, topic="compacted").error_code == 87, "v7 has no messages"
+        assert (
+            produce(rig, batch("a", key=None), version=7, topic="compacted").error_code == ErrorCode.INVALID_RECORD
+        ), "v7 has no messages"
 
     def test_future_timestamps_and_missing_timestamps(self, rig: Rig) -> None:
         late = batch("a", "b", now_ms=rig.clock.wall_ms() + 3_600_001)
         answer = produce(rig, late)
-        assert answer.error_code == 32
+        assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
         assert answer.record_errors
         assert produce(rig, batch("a", now_ms=-1)).error_code == 0
 
@@ -173,13 +176,13 @@ class TestRefused:
             assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (code, -1, -1)
 
     def test_invalid_acks_are_refused(self, rig: Rig) -> None:
-        assert produce(rig, GOOD, acks=2).error_code == 21
+        assert produce(rig, GOOD, acks=2).error_code == ErrorCode.INVALID_REQUIRED_ACKS
         assert rig.partition("t").log.log_end_offset == 0
 
     @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
     def test_internal_topics_accept_only_admin_clients(self, rig: Rig, topic: str) -> None:
         rig.topic(topic)
-        assert produce(rig, GOOD, topic=topic).error_code == 17
+        assert produce(rig, GOOD, topic=topic).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
         answer = rig.ask(request(GOOD, topic=topic), 9, client_id="__admin_client")
         assert answer.responses[0].partition_responses[0].error_code == 0
 
@@ -210,15 +213,15 @@ class TestIdempotence:
         for n in range(6):
             assert self.send(rig, 2 * n).base_offset == 2 * n
         assert self.send(rig, 2).base_offset == 2
-        assert self.send(rig, 0).error_code == 45
+        assert self.send(rig, 0).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     def test_sequence_gaps_and_old_epochs_are_refused(self, rig: Rig) -> None:
         self.send(rig, 0, epoch=3)
         gap = self.send(rig, 9, epoch=3)
         assert (gap.error_code, gap.base_offset, gap.log_start_offset) == (45, -1, 0)
-        assert self.send(rig, 2, epoch=2).error_code == 47
+        assert self.send(rig, 2, epoch=2).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
         assert self.send(rig, 0, epoch=4).error_code == 0
-        assert self.send(rig, 2, epoch=3).error_code == 47
+        assert self.send(rig, 2, epoch=3).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
 
     def test_unknown_producer_may_start_at_any_sequence(self, rig: Rig) -> None:
         assert self.send(rig, 5, id=99).error_code == 0
@@ -228,7 +231,7 @@ class TestIdempotence:
             self.send(rig, 2 * n)
         rig.restart()
         assert self.send(rig, 4).base_offset == 4, "duplicate after the restart"
-        assert self.send(rig, 8).error_code == 45
+        assert self.send(rig, 8).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert self.send(rig, 6).base_offset == 6
 
 
@@ -278,7 +281,7 @@ class TestReplicas:
         rig.partition("t").is_leader = False
         rig.replica_manager.produces.check_and_complete(rig.partition("t").tp)
         assert self.outcome(waiting) == (6, 0)
-        assert produce(rig, GOOD).error_code == 6
+        assert produce(rig, GOOD).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def test_one_slow_partition_does_not_fail_the_others(self, rig: Rig) -> None:
         rig.follower("t", 1, end=0)

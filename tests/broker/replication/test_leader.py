@@ -61,7 +61,7 @@ class TestRoles:
         waiting = rig.produce("old")
         id = rig.image.topics["t"].topic_id
         rig.publish(records.RemoveTopicRecord(topic_id=id))
-        assert produced(waiting).error_code == 3
+        assert produced(waiting).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert rig.led[-1] == (T, None)
         rig.new_topic()
         assert rig.partition("t").log.log_end_offset == 0

@@ -11,6 +11,7 @@ from kcli.broker.handlers import api_versions
 from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.security.authenticator import Authenticator, Refusal, ServerMechanism, State
 from kcli.broker.serving.request_context import CloseConnection, RequestContext
+from kcli.error_codes import ErrorCode
 from kcli.errors import AuthenticationError
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
 from kcli.protocol.messages.heartbeat import HeartbeatRequest
@@ -112,7 +113,7 @@ def test_one_request_for_versions_is_answered_and_a_second_one_closes_the_connec
 
 def test_unknown_version_of_the_request_for_versions_may_be_repeated() -> None:
     story = Story()
-    assert story.ask(ApiVersionsRequest(), 99).error_code == 35
+    assert story.ask(ApiVersionsRequest(), 99).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert story.versions().error_code == 0
     assert story.log_in().error_code == 0
 

@@ -16,6 +16,7 @@ from kcli.broker.security.authorizer import Authorizer
 from kcli.broker.security.delegation_tokens import DelegationToken
 from kcli.broker.serving.request_context import RequestContext
 from kcli.broker.testing.memory_files import Fault
+from kcli.error_codes import ErrorCode
 from kcli.protocol.codec import decode, encode
 from kcli.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -184,7 +185,10 @@ def test_users_of_the_cluster_need_rights_on_it() -> None:
     broker.authorizer = Authorizer([allow("alice", "DESCRIBE", cluster=True)])
     assert broker.alter(upsertion("bob"))["bob"][0] == 31
     assert broker.described() == {}
-    assert broker.ask(DescribeUserScramCredentialsRequest(users=None), 0, "User:carol").error_code == 31
+    assert (
+        broker.ask(DescribeUserScramCredentialsRequest(users=None), 0, "User:carol").error_code
+        == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    )
     broker.authorizer = Authorizer([allow("alice", "ALTER", cluster=True)])
     assert broker.alter(upsertion("bob"))["bob"][0] == 0
     assert broker.described("bob") == {"bob": {1: 4096}}
@@ -233,7 +237,7 @@ def test_full_disk_refuses_a_change_as_a_whole() -> None:
     broker.files.faults.append(Fault("append", LOG, errno.ENOSPC, times=2))
     assert broker.alter(upsertion("bob"))["bob"][0] == 56
     assert broker.described() == {"alice": {1: 4096}}
-    assert broker.create().error_code == 56
+    assert broker.create().error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.described_tokens() == []
     assert broker.log_manager.failed is None
 
@@ -294,13 +298,16 @@ def test_tokens_are_disabled_without_a_secret_key() -> None:
     del broker.properties["delegation.token.secret.key"]
     broker.restart()
     assert (broker.create().error_code, broker.create().expiry_timestamp_ms) == (61, -1)
-    assert broker.ask(RenewDelegationTokenRequest(hmac=b"x"), 2).error_code == 61
-    assert broker.ask(DescribeDelegationTokenRequest(owners=None), 3).error_code == 61
+    assert broker.ask(RenewDelegationTokenRequest(hmac=b"x"), 2).error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    assert (
+        broker.ask(DescribeDelegationTokenRequest(owners=None), 3).error_code
+        == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    )
 
 
 def test_renewers_must_be_users() -> None:
     request = CreateDelegationTokenRequest(renewers=[CreatableRenewers(principal_type="Group", principal_name="g")])
-    assert Users().ask(request, 3).error_code == 67
+    assert Users().ask(request, 3).error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
 
 
 def test_only_owner_requester_and_renewers_renew_and_expire() -> None:
@@ -316,7 +323,7 @@ def test_only_owner_requester_and_renewers_renew_and_expire() -> None:
     assert renew("User:carol") == (63, 0)
     assert renew("User:bob") == (0, now_ms + 100_000)
     assert renew("User:alice", 2000) == (0, now_ms + 2000)
-    assert broker.ask(RenewDelegationTokenRequest(hmac=b"other"), 2).error_code == 62
+    assert broker.ask(RenewDelegationTokenRequest(hmac=b"other"), 2).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
     broker.clock.advance(2001)
     assert renew("User:alice") == (66, 0)
 
@@ -363,7 +370,7 @@ def test_token_for_another_owner_needs_the_right_to_create_it() -> None:
     request = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="bob", max_lifetime_ms=-1)
     token = broker.ask(request, 3)
     assert (token.error_code, token.principal_name, token.token_requester_principal_name) == (0, "bob", "alice")
-    assert broker.ask(request, 3, "User:carol").error_code == 65
+    assert broker.ask(request, 3, "User:carol").error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     assert broker.described_tokens("User:alice") == [token.token_id], "the requester"
     known = broker.tokens.credential("SCRAM-SHA-256", token.token_id, broker.clock.wall_ms())
     assert known is not None

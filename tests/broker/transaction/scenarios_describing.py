@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.transaction.harness import TRANSACTION, Recorder
 from tests.broker.transaction.requests import (
@@ -92,7 +93,7 @@ def list_by_pattern(broker: Recorder) -> None:
 def invalid_pattern_is_refused(broker: Recorder) -> None:
     broker.new_id()
     for pattern in ("[", "(", "a{2,1}", "*"):
-        assert broker.ask(listing(pattern=pattern), 2).error_code == 128
+        assert broker.ask(listing(pattern=pattern), 2).error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def unknown_ids_are_described_with_an_error(broker: Recorder) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kcli.error_codes import ErrorCode
 from tests.broker.transaction.harness import Recorder
 from tests.broker.transaction.requests import (
     ADD,
@@ -92,7 +93,7 @@ def committed_transaction_cannot_be_aborted(broker: Recorder) -> None:
     name, _, producer = open_transaction(broker)
     broker.ask(commit(name, producer), END)
     completed(broker, name)
-    assert broker.settled(abort(name, producer), END).error_code == 48
+    assert broker.settled(abort(name, producer), END).error_code == ErrorCode.INVALID_TXN_STATE
     completed(broker, name)
 
 
@@ -100,15 +101,15 @@ def aborted_transaction_cannot_be_committed(broker: Recorder) -> None:
     name, _, producer = open_transaction(broker)
     broker.ask(abort(name, producer), END)
     completed(broker, name)
-    assert broker.settled(commit(name, producer), END).error_code == 48
+    assert broker.settled(commit(name, producer), END).error_code == ErrorCode.INVALID_TXN_STATE
     completed(broker, name)
 
 
 def nothing_to_end_in_the_state_empty(broker: Recorder) -> None:
     name = broker.new_id()
     producer = new_producer(broker, name)
-    assert broker.ask(commit(name, producer), END).error_code == 48
-    assert broker.ask(abort(name, producer), END).error_code == 48
+    assert broker.ask(commit(name, producer), END).error_code == ErrorCode.INVALID_TXN_STATE
+    assert broker.ask(abort(name, producer), END).error_code == ErrorCode.INVALID_TXN_STATE
     assert broker.ask(describe(name), 0).transaction_states[0].transaction_state == "Empty"
 
 
@@ -119,8 +120,8 @@ def fenced_producer_ends_nothing(broker: Recorder) -> None:
         90,
     ]
     of_another = commit(name, producer, producer_id=producer.producer_id + 100_000)
-    assert broker.ask(of_another, END).error_code == 49
-    assert broker.ask(of_another, END_WITH_EPOCH).error_code == 49
+    assert broker.ask(of_another, END).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert broker.ask(of_another, END_WITH_EPOCH).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert broker.ask(describe(name), 0).transaction_states[0].topics[0].topic == topic
 
 
@@ -130,8 +131,8 @@ def old_producer_ends_nothing_of_the_new_one(broker: Recorder) -> None:
     new = new_producer(broker, name)
     broker.ask(add(name, new, (topic, 0)), ADD)
     for request in (commit(name, old), abort(name, old)):
-        assert broker.ask(request, END).error_code == 90
-        assert broker.ask(request, END_WITH_EPOCH).error_code == 90
+        assert broker.ask(request, END).error_code == ErrorCode.PRODUCER_FENCED
+        assert broker.ask(request, END_WITH_EPOCH).error_code == ErrorCode.PRODUCER_FENCED
     assert broker.ask(describe(name), 0).transaction_states[0].transaction_state == "Ongoing"
 
 
@@ -216,7 +217,7 @@ def retry_of_a_commit_has_the_same_answer(broker: Recorder) -> None:
     completed(broker, name)
     again = broker.settled(commit(name, producer), END_WITH_EPOCH)
     assert (again.error_code, again.producer_id, again.producer_epoch) == (0, first.producer_id, first.producer_epoch)
-    assert broker.settled(abort(name, producer), END_WITH_EPOCH).error_code == 48
+    assert broker.settled(abort(name, producer), END_WITH_EPOCH).error_code == ErrorCode.INVALID_TXN_STATE
     completed(broker, name)
 
 
@@ -226,7 +227,7 @@ def retry_of_an_abort_has_the_same_answer(broker: Recorder) -> None:
     completed(broker, name)
     again = broker.settled(abort(name, producer), END_WITH_EPOCH)
     assert (again.error_code, again.producer_epoch) == (0, first.producer_epoch)
-    assert broker.settled(commit(name, producer), END_WITH_EPOCH).error_code == 48
+    assert broker.settled(commit(name, producer), END_WITH_EPOCH).error_code == ErrorCode.INVALID_TXN_STATE
 
 
 def abort_without_a_transaction_gives_the_next_epoch(broker: Recorder) -> None:
@@ -253,8 +254,8 @@ def epochs_of_ends_in_the_state_empty(broker: Recorder) -> None:
     new_producer(broker, name)
     producer = new_producer(broker, name)
     for epoch in (0, 2, 3):
-        assert broker.ask(abort(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == 90
-        assert broker.ask(commit(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == 90
+        assert broker.ask(abort(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == ErrorCode.PRODUCER_FENCED
+        assert broker.ask(commit(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == ErrorCode.PRODUCER_FENCED
     completed(broker, name)
 
 
@@ -262,10 +263,14 @@ def epochs_of_ends_after_a_commit(broker: Recorder) -> None:
     name, _, producer = transaction_with_a_record(broker, epoch=1)
     after = broker.ask(commit(name, producer), END_WITH_EPOCH)
     completed(broker, name)
-    assert broker.settled(commit(name, after), END_WITH_EPOCH).error_code == 48
+    assert broker.settled(commit(name, after), END_WITH_EPOCH).error_code == ErrorCode.INVALID_TXN_STATE
     for epoch in (0, 3, 4):
-        assert broker.settled(abort(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == 90
-        assert broker.settled(commit(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == 90
+        assert (
+            broker.settled(abort(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == ErrorCode.PRODUCER_FENCED
+        )
+        assert (
+            broker.settled(commit(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == ErrorCode.PRODUCER_FENCED
+        )
     answer = broker.settled(abort(name, after), END_WITH_EPOCH)
     assert (answer.error_code, answer.producer_epoch) == (0, 3)
     assert completed(broker, name).transaction_states[0].transaction_state == "CompleteAbort"
@@ -275,18 +280,22 @@ def epochs_of_ends_after_an_abort(broker: Recorder) -> None:
     name, _, producer = transaction_with_a_record(broker, epoch=1)
     after = broker.ask(abort(name, producer), END_WITH_EPOCH)
     completed(broker, name)
-    assert broker.settled(commit(name, after), END_WITH_EPOCH).error_code == 48
+    assert broker.settled(commit(name, after), END_WITH_EPOCH).error_code == ErrorCode.INVALID_TXN_STATE
     for epoch in (0, 3, 4):
-        assert broker.settled(abort(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == 90
-        assert broker.settled(commit(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == 90
+        assert (
+            broker.settled(abort(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == ErrorCode.PRODUCER_FENCED
+        )
+        assert (
+            broker.settled(commit(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == ErrorCode.PRODUCER_FENCED
+        )
     completed(broker, name)
 
 
 def open_transaction_is_ended_with_its_epoch_only(broker: Recorder) -> None:
     name, topic, producer = transaction_with_a_record(broker, epoch=1)
     for epoch in (0, 2):
-        assert broker.ask(commit(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == 90
-        assert broker.ask(abort(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == 90
+        assert broker.ask(commit(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == ErrorCode.PRODUCER_FENCED
+        assert broker.ask(abort(name, producer, epoch=epoch), END_WITH_EPOCH).error_code == ErrorCode.PRODUCER_FENCED
     assert broker.ask(commit(name, producer), END_WITH_EPOCH).error_code == 0
     completed(broker, name)
     assert broker.read_committed(topic) == [b"a"]
@@ -297,7 +306,7 @@ def new_producer_after_an_end_with_epoch(broker: Recorder) -> None:
     after = broker.ask(commit(name, producer), END_WITH_EPOCH)
     new = new_producer(broker, name)
     assert (new.producer_id, new.producer_epoch) == (producer.producer_id, after.producer_epoch + 1)
-    assert broker.settled(commit(name, after), END_WITH_EPOCH).error_code == 90
+    assert broker.settled(commit(name, after), END_WITH_EPOCH).error_code == ErrorCode.PRODUCER_FENCED
     completed(broker, name)
 
 
@@ -315,7 +324,7 @@ def late_records_of_an_ended_transaction_are_refused(broker: Recorder) -> None:
     broker.ask(commit(name, producer), END_WITH_EPOCH)
     completed(broker, name)
     late = broker.settled(produce(name, producer, topic, b"late", sequence=1), PRODUCE_THAT_ADDS)
-    assert late.responses[0].partition_responses[0].error_code == 47
+    assert late.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     assert broker.read_committed(topic) == [b"a"]
 
 
@@ -323,13 +332,13 @@ def fencing_takes_one_epoch_and_the_new_producer_another(broker: Recorder) -> No
     name, topic = broker.new_id(), broker.new_topic()
     old = new_producer(broker, name)
     broker.settled(produce(name, old, topic, b"a"), PRODUCE_THAT_ADDS)
-    assert broker.ask(init(name), 5).error_code == 51
+    assert broker.ask(init(name), 5).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     completed(broker, name)
     new = new_producer(broker, name)
     assert new.producer_epoch == old.producer_epoch + 2
-    assert broker.ask(commit(name, old), END_WITH_EPOCH).error_code == 90
+    assert broker.ask(commit(name, old), END_WITH_EPOCH).error_code == ErrorCode.PRODUCER_FENCED
     late = broker.settled(produce(name, old, topic, b"late", sequence=1), PRODUCE_THAT_ADDS)
-    assert late.responses[0].partition_responses[0].error_code == 47
+    assert late.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     broker.settled(produce(name, new, topic, b"new"), PRODUCE_THAT_ADDS)
     broker.ask(commit(name, new), END_WITH_EPOCH)
     completed(broker, name)

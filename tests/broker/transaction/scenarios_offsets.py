@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -159,7 +160,7 @@ def group_of_one(broker: Recorder, group: str, instance: str | None = None) -> t
         protocols=protocols,
     )
     answer = broker.harness.ask(request, 5)
-    if answer.error_code == 79:
+    if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         request.member_id = answer.member_id
         answer = broker.harness.ask(request, 5)
     assert answer.error_code == 0

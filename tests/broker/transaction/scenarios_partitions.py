@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from tests.broker.transaction.harness import Recorder
 from tests.broker.transaction.requests import (
@@ -75,10 +76,10 @@ def unknown_id_has_no_transaction(broker: Recorder) -> None:
     producer = new_producer(broker, name)
     assert errors_of(broker.ask(add(other, producer, (topic, 0)), ADD)) == [49]
     assert errors_of(broker.ask(add("", producer, (topic, 0)), ADD)) == [42]
-    assert broker.ask(commit(other, producer), END).error_code == 49
-    assert broker.ask(commit(other, producer), END_WITH_EPOCH).error_code == 49
-    assert broker.ask(commit("", producer), END).error_code == 42
-    assert broker.ask(commit("", producer), END_WITH_EPOCH).error_code == 42
+    assert broker.ask(commit(other, producer), END).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert broker.ask(commit(other, producer), END_WITH_EPOCH).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert broker.ask(commit("", producer), END).error_code == ErrorCode.INVALID_REQUEST
+    assert broker.ask(commit("", producer), END_WITH_EPOCH).error_code == ErrorCode.INVALID_REQUEST
 
 
 def producer_id_of_another_transactional_id_is_refused(broker: Recorder) -> None:
@@ -121,8 +122,8 @@ def fenced_producer_adds_no_offsets(broker: Recorder) -> None:
         90,
         90,
     ]
-    assert broker.ask(add_offsets("", old, group), 4).error_code == 42
-    assert broker.ask(add_offsets(broker.new_id(), old, group), 4).error_code == 49
+    assert broker.ask(add_offsets("", old, group), 4).error_code == ErrorCode.INVALID_REQUEST
+    assert broker.ask(add_offsets(broker.new_id(), old, group), 4).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 def leader_adds_a_partition_for_a_client(broker: Recorder) -> None:
@@ -206,7 +207,7 @@ def produce_of_an_old_client_needs_its_partition(broker: Recorder) -> None:
     name, topic = broker.new_id(), broker.new_topic()
     producer = new_producer(broker, name)
     answer = broker.ask(produce(name, producer, topic, b"a"), PRODUCE)
-    assert answer.responses[0].partition_responses[0].error_code == 120
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.TRANSACTION_ABORTABLE
     broker.ask(add(name, producer, (topic, 0)), ADD)
     answer = broker.ask(produce(name, producer, topic, b"a"), PRODUCE)
     assert answer.responses[0].partition_responses[0].error_code == 0
@@ -232,9 +233,9 @@ def produce_of_a_fenced_client_is_refused(broker: Recorder) -> None:
     old = new_producer(broker, name)
     new_producer(broker, name)
     answer = broker.ask(produce(name, old, topic, b"a"), PRODUCE_THAT_ADDS)
-    assert answer.responses[0].partition_responses[0].error_code == 47
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     answer = broker.ask(produce(name, old, topic, b"a"), PRODUCE)
-    assert answer.responses[0].partition_responses[0].error_code == 47
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     assert broker.ask(describe(name), 0).transaction_states[0].transaction_state == "Empty"
 
 

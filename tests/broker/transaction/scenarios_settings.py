@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcli.error_codes import ErrorCode
 from tests.broker.transaction.harness import Recorder
 from tests.broker.transaction.requests import (
     ADD,
@@ -35,7 +36,7 @@ def overdue_transaction_is_aborted_and_its_producer_fenced(broker: Recorder) -> 
     broker.ask(produce(name, producer, topic, b"a"), PRODUCE)
     found = completed(broker, name).transaction_states[0]
     assert (found.transaction_state, found.producer_epoch) == ("CompleteAbort", 1)
-    assert broker.ask(commit(name, producer), END).error_code == 90
+    assert broker.ask(commit(name, producer), END).error_code == ErrorCode.PRODUCER_FENCED
     broker.read_committed(topic)
 
 
@@ -45,10 +46,10 @@ def overdue_transaction_of_a_client_with_epochs(broker: Recorder) -> None:
     broker.settled(produce(name, producer, topic, b"a"), PRODUCE_THAT_ADDS)
     assert completed(broker, name).transaction_states[0].transaction_state == "CompleteAbort"
     late = broker.settled(produce(name, producer, topic, b"late", sequence=1), PRODUCE_THAT_ADDS)
-    assert late.responses[0].partition_responses[0].error_code == 47
+    assert late.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     # The abort of the coordinator looks to this client as its own one.
     assert broker.ask(abort(name, producer), END_WITH_EPOCH).error_code == 0
-    assert broker.ask(commit(name, producer), END_WITH_EPOCH).error_code == 48
+    assert broker.ask(commit(name, producer), END_WITH_EPOCH).error_code == ErrorCode.INVALID_TXN_STATE
     broker.ask(init(name, producer_id=producer.producer_id, epoch=producer.producer_epoch, timeout_ms=500), 5)
     broker.read_committed(topic)
 
@@ -65,7 +66,7 @@ def transaction_in_time_is_not_aborted(broker: Recorder) -> None:
 
 def largest_timeout_is_that_of_the_settings(broker: Recorder) -> None:
     name = broker.new_id()
-    assert broker.ask(init(name, timeout_ms=20_001), 5).error_code == 50
+    assert broker.ask(init(name, timeout_ms=20_001), 5).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
     assert broker.ask(init(name, timeout_ms=20_000), 5).error_code == 0
 
 
@@ -73,8 +74,8 @@ def unused_id_expires_and_starts_again(broker: Recorder) -> None:
     name = broker.new_id()
     old = new_producer(broker, name, timeout_ms=500)
     broker.until(describe(name), 0, lambda answer: answer.transaction_states[0].error_code == _UNKNOWN)
-    assert broker.ask(commit(name, old), END).error_code == 49
-    assert broker.ask(abort(name, old), END_WITH_EPOCH).error_code == 49
+    assert broker.ask(commit(name, old), END).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert broker.ask(abort(name, old), END_WITH_EPOCH).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     new = broker.ask(init(name, producer_id=old.producer_id, epoch=old.producer_epoch, timeout_ms=500), 5)
     assert (new.error_code, new.producer_epoch) == (0, 0)
     assert new.producer_id != old.producer_id

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kcli.broker import coordinator_log
+from kcli.error_codes import ErrorCode
 from kcli.structs import TopicPartition
 from tests.broker.transaction.requests import (
     ADD,
@@ -101,10 +102,13 @@ def test_requests_get_51_while_markers_are_written(cluster: TransactionCluster) 
         (commit("mover", following), END_WITH_EPOCH),
         (commit("mover", following), END),
     ):
-        assert node.send(request, version).value.error_code == 51
-    assert node.send(commit("mover", producer), END).value.error_code == 90  # its epoch is over
+        assert node.send(request, version).value.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert node.send(commit("mover", producer), END).value.error_code == ErrorCode.PRODUCER_FENCED  # its epoch is over
     added = node.send(add("mover", following, (ORDERS, 0)), ADD).value
-    assert added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 51
+    assert (
+        added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+        == ErrorCode.CONCURRENT_TRANSACTIONS
+    )
     cluster.network.heal()
     assert settle(cluster) == "CompleteCommit"
 
@@ -144,7 +148,7 @@ def test_overdue_transaction_is_aborted_by_the_next_coordinator(cluster: Transac
     cluster.expire()
     cluster.run(40_000, step_ms=500)
     assert settle(cluster) == "CompleteAbort"
-    assert cluster.ask(commit("mover", producer), END_WITH_EPOCH).error_code == 48
+    assert cluster.ask(commit("mover", producer), END_WITH_EPOCH).error_code == ErrorCode.INVALID_TXN_STATE
 
 
 def test_outcome_is_told_when_the_in_sync_replicas_have_it(cluster: TransactionCluster) -> None:
@@ -154,7 +158,7 @@ def test_outcome_is_told_when_the_in_sync_replicas_have_it(cluster: TransactionC
     answer = cluster.node(1).send(commit("mover", producer), END_WITH_EPOCH)
     cluster.run(2000)
     assert not answer.is_there
-    assert cluster.node(1).send(init("mover"), 5).value.error_code == 51
+    assert cluster.node(1).send(init("mover"), 5).value.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     assert cluster.committed(0) == []
     cluster.network.heal()
     cluster.run(1500)

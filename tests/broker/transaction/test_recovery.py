@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kcli.broker.testing.memory_files import MemoryFile, MemoryFiles
+from kcli.error_codes import ErrorCode
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.record import NewRecord
 from kcli.structs import TRANSACTIONS_TOPIC, TopicPartition
@@ -153,9 +154,9 @@ def test_expired_id_is_gone_after_a_restart() -> None:
     name = story.new_id()
     new_producer(story, name)
     story.pause(3_700_000)
-    assert story.ask(describe(name), 0).transaction_states[0].error_code == 105
+    assert story.ask(describe(name), 0).transaction_states[0].error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     broker.restart()
-    assert story.ask(describe(name), 0).transaction_states[0].error_code == 105
+    assert story.ask(describe(name), 0).transaction_states[0].error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
 def test_damaged_record_is_reported_and_the_others_are_loaded() -> None:
@@ -182,6 +183,6 @@ def test_deleted_topic_of_the_coordinator_is_forgotten() -> None:
     producer = new_producer(story, name)
     story.ask(produce(name, producer, topic, b"a"), PRODUCE_THAT_ADDS)
     Changing(broker.broker.alone).delete_topic("__transaction_state")
-    assert story.ask(describe(name), 0).transaction_states[0].error_code == 16
-    assert story.ask(abort(name, producer), END_WITH_EPOCH).error_code == 16
+    assert story.ask(describe(name), 0).transaction_states[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert story.ask(abort(name, producer), END_WITH_EPOCH).error_code == ErrorCode.NOT_COORDINATOR
     assert story.new_id()

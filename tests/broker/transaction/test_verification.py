@@ -307,7 +307,9 @@ class TestRemoteCoordinator:
         assert code(again) == NONE
 
     def test_missing_right_of_the_broker_is_not_shown_to_the_producer(self, leader: Any) -> None:
-        leader.answer_of = lambda request: messages.AddPartitionsToTxnResponse(error_code=31)
+        leader.answer_of = lambda request: messages.AddPartitionsToTxnResponse(
+            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        )
         answer = leader.write("a")
         leader.network.run()
         assert code(answer) == INVALID_STATE

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kcli.broker.testing.embedded import EmbeddedBroker
+from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
@@ -67,7 +68,13 @@ def degraded(broker: LoopbackBroker, other_port: int) -> MetadataResponse:
     """Return a topic that lost a replica, in a cluster whose second broker is listed at this port."""
     partitions = [
         MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=[1, 2], isr_nodes=[1]),
-        MetadataResponsePartition(partition_index=1, leader_id=-1, replica_nodes=[2, 1], isr_nodes=[2], error_code=5),
+        MetadataResponsePartition(
+            partition_index=1,
+            leader_id=-1,
+            replica_nodes=[2, 1],
+            isr_nodes=[2],
+            error_code=ErrorCode.LEADER_NOT_AVAILABLE,
+        ),
     ]
     brokers = [
         MetadataResponseBroker(node_id=number, host="127.0.0.1", port=port)

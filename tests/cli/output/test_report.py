@@ -13,6 +13,7 @@ from kcli.cli.output.json import indented
 from kcli.cli.output.printer import print_report
 from kcli.cli.output.report import Report, cell, error_field
 from kcli.cli.output.table import FAST_ABOVE, as_table, plain_table
+from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, TimeoutExpired
 from tests.cli.fake import FakeEnvironment
 
@@ -68,10 +69,14 @@ def test_failures_are_reported_on_stderr_unless_stdout_is_a_terminal() -> None:
 
 
 def test_json_has_the_code_of_an_error_once_and_text_has_it_before_the_message() -> None:
-    error = error_field(BrokerError(3, topic="gone"))
+    error = error_field(BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="gone"))
     sentence = "the broker has no such topic or partition (topic gone)"
     assert error == {"code": "UNKNOWN_TOPIC_OR_PARTITION", "message": sentence}
-    assert cell(error) == str(BrokerError(3, topic="gone")) == f"UNKNOWN_TOPIC_OR_PARTITION: {sentence}"
+    assert (
+        cell(error)
+        == str(BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="gone"))
+        == f"UNKNOWN_TOPIC_OR_PARTITION: {sentence}"
+    )
     assert cell(error_field(TimeoutExpired("late"))) == "late"
     assert cell({"code": "NONE", "message": ""}) == "NONE"
 

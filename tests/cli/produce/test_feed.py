@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.cli.produce.feed import CHUNK_BYTES, ParsingEnded, Splitter, WriteTally, feed
+from kcli.error_codes import ErrorCode
 from kcli.errors import AuthenticationError, BrokerError, KcliError, TimeoutExpired
 from kcli.producer.batches import Outcome
 from kcli.protocol.records.record import NewRecords
@@ -86,8 +87,8 @@ def test_the_tally_reports_one_line_per_kind_of_failure() -> None:
     tally, tp = WriteTally(), TopicPartition("t", 0)
     tally.read = 10
     tally.count_outcome(Outcome(tp, 4, 0))
-    tally.count_outcome(Outcome(tp, 2, error=BrokerError(87, "no key", partition=0)))
-    tally.count_outcome(Outcome(tp, 1, error=BrokerError(87, "another reason")))
+    tally.count_outcome(Outcome(tp, 2, error=BrokerError(ErrorCode.INVALID_RECORD, "no key", partition=0)))
+    tally.count_outcome(Outcome(tp, 1, error=BrokerError(ErrorCode.INVALID_RECORD, "another reason")))
     tally.count_outcome(Outcome(tp, 1, error=TimeoutExpired("too late")))
     assert (tally.stored, tally.failed) == (4, 4)
     assert tally.failure_lines() == [

@@ -14,6 +14,7 @@ import pytest
 from kcli import Admin, Consumer, Producer, TopicPartition
 from kcli.broker.testing.control import DROP, Verdict
 from kcli.broker.testing.embedded import EmbeddedBroker
+from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.end_txn import EndTxnResponse
 from tests.cli.fake import Result, run_kcli
 from tests.limits import killed_after
@@ -86,7 +87,7 @@ def test_a_lost_response_to_the_commit_is_repeated(broker: EmbeddedBroker) -> No
 
 def test_an_unknown_outcome_has_status_5(broker: EmbeddedBroker) -> None:
     answer_end(broker, DROP)
-    answer_end(broker, EndTxnResponse(error_code=90))
+    answer_end(broker, EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED))
     run = produce(broker, "-O", "jsonl", stdin=b"1\n2\n")
     assert run.status == 5
     assert "kcli: 2 records possibly stored: all or none" in run.err
@@ -95,7 +96,7 @@ def test_an_unknown_outcome_has_status_5(broker: EmbeddedBroker) -> None:
 
 
 def test_a_producer_that_takes_over_the_id_ends_it(broker: EmbeddedBroker) -> None:
-    answer_end(broker, EndTxnResponse(error_code=90))
+    answer_end(broker, EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED))
     run = produce(broker, stdin=b"1\n")
     assert run.status == 1
     assert "PRODUCER_FENCED: another producer with the same transactional id has taken over" in run.err

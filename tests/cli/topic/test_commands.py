@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from kcli.error_codes import ErrorCode
 from kcli.protocol.messages import create_topics as create
 from kcli.protocol.messages import delete_topics as delete
 from kcli.protocol.messages import describe_configs as configs
@@ -47,10 +48,14 @@ def _create(request: create.CreateTopicsRequest) -> create.CreateTopicsResponse:
     def result(topic: create.CreatableTopic) -> create.CreatableTopicResult:
         if topic.name in TOPICS:
             return create.CreatableTopicResult(
-                name=topic.name, error_code=36, error_message=f"Topic '{topic.name}' already exists."
+                name=topic.name,
+                error_code=ErrorCode.TOPIC_ALREADY_EXISTS,
+                error_message=f"Topic '{topic.name}' already exists.",
             )
         if topic.name == "forbidden":
-            return create.CreatableTopicResult(name=topic.name, error_code=29, error_message="no")
+            return create.CreatableTopicResult(
+                name=topic.name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message="no"
+            )
         return create.CreatableTopicResult(name=topic.name, topic_id=MADE, num_partitions=5, replication_factor=1)
 
     return create.CreateTopicsResponse(topics=[result(topic) for topic in request.topics])
@@ -60,7 +65,9 @@ def _delete(request: delete.DeleteTopicsRequest) -> delete.DeleteTopicsResponse:
     return delete.DeleteTopicsResponse(
         responses=[
             delete.DeletableTopicResult(
-                name=t.name, topic_id=t.topic_id, error_code=73 if t.name == "__consumer_offsets" else 0
+                name=t.name,
+                topic_id=t.topic_id,
+                error_code=ErrorCode.TOPIC_DELETION_DISABLED if t.name == "__consumer_offsets" else 0,
             )
             for t in request.topics
         ]
@@ -275,7 +282,9 @@ def test_delete_with_dry_run_deletes_nothing(broker: LoopbackBroker) -> None:
 def test_delete_reports_what_the_broker_refused(broker: LoopbackBroker) -> None:
     answers = {**broker.answers}
     broker.answers[delete.DeleteTopicsRequest] = lambda r: delete.DeleteTopicsResponse(
-        responses=[delete.DeletableTopicResult(name=t.name, error_code=73) for t in r.topics]
+        responses=[
+            delete.DeletableTopicResult(name=t.name, error_code=ErrorCode.TOPIC_DELETION_DISABLED) for t in r.topics
+        ]
     )
     result = topic(broker, "delete", "orders", "--execute")
     assert result.status == 4
@@ -329,7 +338,7 @@ def test_describe_on_a_terminal_of_80_columns_has_a_table_for_each_topic() -> No
                         for number, isr in ((0, 3), (1, 2))
                     ],
                 ),
-                MetadataResponseTopic(name="oders", error_code=3),
+                MetadataResponseTopic(name="oders", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             ],
         )
 
@@ -435,7 +444,9 @@ def test_unhealthy_of_healthy_topics_shows_nothing(broker: LoopbackBroker) -> No
 
 def test_faults_are_shown_without_the_right_to_read_settings(faulty: LoopbackBroker) -> None:
     def refuse(request: configs.DescribeConfigsRequest) -> configs.DescribeConfigsResponse:
-        result = configs.DescribeConfigsResult(error_code=29, resource_type=2, resource_name="orders")
+        result = configs.DescribeConfigsResult(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, resource_type=2, resource_name="orders"
+        )
         return configs.DescribeConfigsResponse(results=[result])
 
     faulty.answers[configs.DescribeConfigsRequest] = refuse

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kcli.broker.testing.embedded import EmbeddedBroker
+from kcli.error_codes import ErrorCode
 from kcli.protocol.headers import encode_request
 from kcli.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -149,7 +150,7 @@ def test_handshake_lists_the_mechanisms(broker: Broker, version: int) -> None:
 def test_unknown_mechanism_is_refused_with_the_enabled_ones_and_the_connection_closed(broker: Broker) -> None:
     with Wire(broker.sasl) as wire:
         answer = handshake(wire, "plain")
-        assert answer.error_code == 33
+        assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
         assert "PLAIN" in answer.mechanisms
         assert handshake(wire) == CLOSED
 
@@ -183,7 +184,7 @@ def test_other_request_within_the_exchange_is_refused(broker: Broker) -> None:
     with Wire(broker.sasl) as wire:
         assert handshake(wire).error_code == 0
         answer = outcome(wire, HeartbeatRequest(group_id="g"), 3)
-        assert answer.error_code == 34
+        assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
         assert authenticate(wire, plain("alice")) == CLOSED
 
 
@@ -194,8 +195,8 @@ def test_right_password_is_accepted_and_a_later_handshake_refused(broker: Broker
         answer = authenticate(wire, plain("alice"), version)
         assert (answer.error_code, answer.error_message, answer.auth_bytes) == (0, "", b"")
         assert answer.session_lifetime_ms == 0
-        assert handshake(wire).error_code == 34
-        assert authenticate(wire, plain("alice")).error_code == 34
+        assert handshake(wire).error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert authenticate(wire, plain("alice")).error_code == ErrorCode.ILLEGAL_SASL_STATE
         assert outcome(wire, MetadataRequest(topics=[]), 9).brokers
 
 
@@ -225,7 +226,7 @@ def test_plain_is_answered_in_kafkas_words(broker: Broker, message: bytes, sente
 def test_malformed_plain_message_is_refused(broker: Broker, message: bytes) -> None:
     with Wire(broker.sasl) as wire:
         handshake(wire)
-        assert authenticate(wire, message).error_code == 58
+        assert authenticate(wire, message).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 def test_bare_frames_follow_version_0_of_the_handshake(broker: Broker) -> None:
@@ -257,7 +258,7 @@ def test_scram_accepts_the_password_only(broker: Broker, mechanism: str) -> None
 def test_malformed_scram_message_is_refused(broker: Broker, message: bytes) -> None:
     with Wire(broker.sasl) as wire:
         handshake(wire, "SCRAM-SHA-256")
-        assert authenticate(wire, message).error_code == 58
+        assert authenticate(wire, message).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 def test_request_beyond_the_limit_before_the_authentication_closes_the_connection(broker: Broker) -> None:
@@ -268,7 +269,7 @@ def test_request_beyond_the_limit_before_the_authentication_closes_the_connectio
         assert wire.seconds_until_closed() < 5
     with Wire(broker.sasl) as wire:
         handshake(wire)
-        assert authenticate(wire, b"x" * 524_000).error_code == 58
+        assert authenticate(wire, b"x" * 524_000).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 # ---- re-authentication ----
@@ -279,7 +280,7 @@ def test_session_is_renewed_on_the_same_connection(broker: Broker) -> None:
         for _ in range(2):
             assert scram(wire, "alice", USERS["alice"]).session_lifetime_ms == 3000
         assert outcome(wire, MetadataRequest(topics=[]), 9).brokers
-        assert handshake(wire, "SCRAM-SHA-256").error_code == 34, "within a second"
+        assert handshake(wire, "SCRAM-SHA-256").error_code == ErrorCode.ILLEGAL_SASL_STATE, "within a second"
         assert outcome(wire, MetadataRequest(topics=[]), 9).brokers
 
 
@@ -296,7 +297,7 @@ def test_wrong_password_of_a_renewal_closes_the_connection(broker: Broker) -> No
     with Wire(broker.reauth) as wire:
         scram(wire, "alice", USERS["alice"])
         answer = scram(wire, "alice", "wrong")
-        assert answer.error_code == 58
+        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         assert "during re-authentication due to invalid credentials" in answer.error_message
         assert outcome(wire, MetadataRequest(topics=[]), 9) == CLOSED
 
@@ -305,7 +306,7 @@ def test_other_requests_during_a_renewal_are_refused(broker: Broker) -> None:
     with Wire(broker.reauth) as wire:
         scram(wire, "alice", USERS["alice"])
         assert handshake(wire, "SCRAM-SHA-256").error_code == 0
-        assert outcome(wire, HeartbeatRequest(group_id="g"), 3).error_code == 34
+        assert outcome(wire, HeartbeatRequest(group_id="g"), 3).error_code == ErrorCode.ILLEGAL_SASL_STATE
         assert handshake(wire, "SCRAM-SHA-256") == CLOSED
 
 
@@ -402,7 +403,7 @@ def test_users_without_rights_neither_see_nor_change_users(broker: Broker) -> No
     with logged_in(broker.sasl, "alice") as wire:
         assert [row[:2] for row in alter(wire, upsertion("bob", password=b"hijacked"))] == [("bob", 31)]
         request = DescribeUserScramCredentialsRequest(users=[UserName(name="bob")])
-        assert wire.ask(request, 0).error_code == 31
+        assert wire.ask(request, 0).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 # ---- delegation tokens ----
@@ -449,15 +450,21 @@ def test_token_authenticates_its_owner_for_the_rest_of_its_life(broker: Broker) 
             with Wire(broker.sasl) as wire:
                 answer = scram(wire, token.token_id, password, mechanism, by_token=True)
                 assert 0 < answer.session_lifetime_ms <= 600_000
-                assert create(wire).error_code == 64
+                assert create(wire).error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         with Wire(broker.sasl) as wire:
-            assert scram(wire, token.token_id, password).error_code == 58, "without tokenauth"
+            assert scram(wire, token.token_id, password).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED, (
+                "without tokenauth"
+            )
         with Wire(broker.sasl) as wire:
-            assert scram(wire, token.token_id, "wrong", by_token=True).error_code == 58
+            assert (
+                scram(wire, token.token_id, "wrong", by_token=True).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            )
         assert expire(alice, token.hmac)[0] == 0
         until(lambda: token.token_id not in token_ids(alice, "alice"))
         with Wire(broker.sasl) as wire:
-            assert scram(wire, token.token_id, password, by_token=True).error_code == 58
+            assert (
+                scram(wire, token.token_id, password, by_token=True).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            )
 
 
 def test_rules_of_renewal_and_expiry(broker: Broker) -> None:
@@ -495,10 +502,13 @@ def test_tokens_are_visible_to_those_whom_they_concern(broker: Broker) -> None:
 
 def test_requests_for_tokens_that_are_refused(broker: Broker) -> None:
     with Wire(broker.plain) as wire:
-        assert create(wire).error_code == 64
+        assert create(wire).error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         assert renew(wire, b"x") == (64, -1)
         assert expire(wire, b"x") == (64, -1)
-        assert wire.ask(DescribeDelegationTokenRequest(owners=None), 3).error_code == 64
+        assert (
+            wire.ask(DescribeDelegationTokenRequest(owners=None), 3).error_code
+            == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        )
     with logged_in(broker.sasl, "alice") as alice:
         refused = create(alice, "group", kind="Group")
         assert (refused.error_code, refused.issue_timestamp_ms, refused.token_id) == (67, -1, "")

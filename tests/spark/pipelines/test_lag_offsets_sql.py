@@ -269,7 +269,9 @@ def test_log_errors_do_not_make_a_snapshot_incomplete() -> None:
 
 def test_an_offset_fetch_error_is_recognised() -> None:
     """The rows of the view have the error text that `snapshot_of` expects."""
-    failed = OffsetFetchResponsePartitions(partition_index=1, committed_offset=-1, error_code=88)
+    failed = OffsetFetchResponsePartitions(
+        partition_index=1, committed_offset=-1, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT
+    )
     topics = [OffsetFetchResponseTopics(name="t", partitions=[failed])]
     response = OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="a", topics=topics)])
     [(name, found)] = _read_offsets(response)
