@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kcli.cli.docs.__main__ import generated
 from kcli.cli.docs.man import page
+from kcli.cli.docs.page import troff
 from kcli.cli.docs.tree import CommandDoc, OptionDoc, read_tree
 
 ROOT = Path(__file__).parent.parent
@@ -28,7 +29,7 @@ def test_every_command_has_a_page_with_every_option() -> None:
 
 def test_text_that_looks_like_a_troff_request_is_escaped() -> None:
     option = OptionDoc(("--null", "-Z"), "TEXT", "'quoted", repeatable=False)
-    text = page(CommandDoc(("x",), "Does x.", ".hidden\n\nA back\\slash.", (), (option,)))
+    text = troff(page(CommandDoc(("x",), "Does x.", ".hidden\n\nA back\\slash.", (), (option,))))
     assert r"\&.hidden" in text
     assert r"A back\eslash." in text
     assert r"\&'quoted" in text

@@ -47,7 +47,7 @@ PACKAGES = {
 NO_CLUSTER = (
     ["profile", "list"],
     ["profile", "use"],
-    *(["help", *more] for more in (["consume"], [])),
+    *(["help", *more] for more in (["consume"], ["lag"], [])),
     ["completion", "bash"],
 )
 

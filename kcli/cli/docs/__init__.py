@@ -1,7 +1,8 @@
 """Manual pages and the table of completion, made from the commands themselves: `python -m kcli.cli.docs [FOLDER]`.
 
-`tree.read_tree` reads all commands from the parser's whole tree as plain data; `man` and `completion_table` turn them
-into text; `__main__` writes the files. `guide.md` is written by hand.
+`tree.read_tree` reads all commands from the parser's whole tree as plain data. `man`, `configuration` and `spark_page`
+make a `page.Page` each, which `page` renders as troff or as plain text; `completion_table` has the table; `__main__`
+writes the files. `guide.md` is written by hand.
 
 No threads. Only `kcli help` imports the parts that it needs; the rest is a separate program.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kcli.cli.completion.scripts import FILES, SCRIPTS
 from kcli.cli.docs import completion_table, configuration, man, spark_page
+from kcli.cli.docs.page import troff
 from kcli.cli.docs.tree import read_tree
 
 
@@ -23,15 +24,10 @@ def main(folder: Path) -> None:
 def generated() -> dict[str, str]:
     """Return the text of every generated file by its path in the repository."""
     commands = read_tree()
-    files = {
-        "kcli/cli/completion/command_table.json": completion_table.table(commands),
-        "man/kcli.1": man.overview(),
-        "man/kcli-configuration.7": configuration.page(),
-        "man/kcli-spark.7": spark_page.page(),
-    }
+    files = {"kcli/cli/completion/command_table.json": completion_table.table(commands)}
     files |= {f"completions/{FILES[shell]}": script for shell, script in SCRIPTS.items()}
-    files |= {f"man/{man.name(command)}.1": man.page(command) for command in commands}
-    return files
+    pages = (man.overview(), configuration.page(), spark_page.page(), *map(man.page, commands))
+    return files | {f"man/{page.file_name}": troff(page) for page in pages}
 
 
 if __name__ == "__main__":

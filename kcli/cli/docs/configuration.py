@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from kcli.cli.docs.man import bold, escaped, head, items, paragraphs
+from kcli.cli.docs.page import Block, Item, Page, items, paragraphs, see_also
 from kcli.client import librdkafka
 from kcli.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kcli.client.login import JAVA_CLASSES, LoginSettings
@@ -87,26 +87,33 @@ AWS. sasl.jaas.config and one of these are refused together.""",
 }
 
 
-def page() -> str:
+def page() -> Page:
     """Return the manual page."""
-    lines = head("kcli-configuration", "Client properties, their sources, and passwords.", 7)
-    lines.append(".nh")  # names of properties are not hyphenated
-    for title, text in _SECTIONS.items():
-        lines += [f".SH {title}", *paragraphs(text)]
     client, login = ClientConfig.SETTINGS, LoginSettings.SETTINGS
-    lines += [".SH ALL CLIENTS", *_properties(value for name, value in client.items() if name not in login)]
-    lines += [".SH SECURITY", *_properties(login.values())]
-    for title, cls in (("CONSUMERS", ConsumerConfig), ("PRODUCERS", ProducerConfig)):
-        own = (value for name, value in cls.SETTINGS.items() if name not in login and value is not client.get(name))
-        lines += [f".SH {title}", *_properties(own)]
-    lines += [".SH SCHEMA REGISTRY", *paragraphs(_REGISTRY), *_properties(RegistrySettings.SETTINGS.values())]
-    lines += [".SH JAVA CLASSES", *paragraphs(_CLASSES), *items(_classes())]
-    lines += [".SH WITHOUT EFFECT", *items(_reasons({**ConsumerConfig.NO_EFFECT, **ProducerConfig.NO_EFFECT}))]
+    own = {
+        cls: [value for name, value in cls.SETTINGS.items() if name not in login and value is not client.get(name)]
+        for cls in (ConsumerConfig, ProducerConfig)
+    }
     tuning = ", ".join(sorted(librdkafka.TUNING))
-    lines += [".PP", escaped(f"Properties that tune librdkafka: {tuning}.")]
-    lines += [".SH REFUSED", *items(_reasons(ClientConfig.REFUSED))]
-    lines += [".SH SEE ALSO", r"\fBkcli\fR(1), \fBkcli\-profile\-list\fR(1), \fBkcli\-profile\-check\fR(1)"]
-    return "\n".join(lines) + "\n"
+    sections = {
+        **{title: paragraphs(text) for title, text in _SECTIONS.items()},
+        "ALL CLIENTS": _properties(value for name, value in client.items() if name not in login),
+        "SECURITY": _properties(login.values()),
+        "CONSUMERS": _properties(own[ConsumerConfig]),
+        "PRODUCERS": _properties(own[ProducerConfig]),
+        "SCHEMA REGISTRY": [*paragraphs(_REGISTRY), *_properties(RegistrySettings.SETTINGS.values())],
+        "JAVA CLASSES": [
+            *paragraphs(_CLASSES),
+            *items((name, ", ".join(classes)) for name, classes in JAVA_CLASSES.items()),
+        ],
+        "WITHOUT EFFECT": [
+            *items(_reasons({**ConsumerConfig.NO_EFFECT, **ProducerConfig.NO_EFFECT})),
+            *paragraphs(f"Properties that tune librdkafka: {tuning}."),
+        ],
+        "REFUSED": items(_reasons(ClientConfig.REFUSED)),
+        "SEE ALSO": see_also(("kcli(1)", "kcli-profile-list(1)", "kcli-profile-check(1)")),
+    }
+    return Page("kcli-configuration", "Client properties, their sources, and passwords.", sections, 7)
 
 
 _REGISTRY = """\
@@ -119,14 +126,14 @@ those of a registry on this machine are not."""
 _CLASSES = "kcli does the work of these Java classes itself; others are refused."
 
 
-def _properties(settings: Iterable[Setting]) -> list[str]:
+def _properties(settings: Iterable[Setting]) -> list[Block]:
     used = (setting for setting in settings if setting.name not in ClientConfig.NO_EFFECT)
-    return items((bold(setting.name) + _form(setting), _meaning(setting)) for setting in used)
+    return [Item((("B", setting.name), ("R", _form(setting))), _meaning(setting)) for setting in used]
 
 
 def _form(setting: Setting) -> str:
     default = "not set" if setting.default is None else format_value(setting.default) or "empty"
-    return escaped(f" ({setting.kind.lower()}; default: {default})")
+    return f" ({setting.kind.lower()}; default: {default})"
 
 
 def _meaning(setting: Setting) -> str:
@@ -152,12 +159,7 @@ def _bounds(setting: Setting) -> str | None:
     return f"At most {high}." if low is None else f"From {low} to {high}."
 
 
-def _classes() -> Iterator[tuple[str, str]]:
-    for name, classes in JAVA_CLASSES.items():
-        yield bold(name), ", ".join(classes)
-
-
 def _reasons(reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, reason in sorted(reasons.items()):
         if name not in librdkafka.TUNING:
-            yield bold(f"{name}*" if name.endswith(".") else name), reason[0].upper() + reason[1:] + "."
+            yield f"{name}*" if name.endswith(".") else name, reason[0].upper() + reason[1:] + "."

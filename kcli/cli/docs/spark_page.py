@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kcli.cli.docs.man import bold, escaped, head, items, paragraphs
+from kcli.cli.docs.page import Block, Item, Page, paragraphs, see_also
 from kcli.settings import Setting, format_value
 from kcli.spark.option_table import CONNECTORS, OURS
 
@@ -273,21 +273,21 @@ replaced by one rename. Stop the streams of a folder first.""",
 }
 
 
-def page() -> str:
+def page() -> Page:
     """Return the manual page."""
-    lines = head("kcli-spark", "Recipes for Apache Spark, and the options of the data source.", 7)
-    lines.append(".nh")  # names of options are not hyphenated
-    for title, text in SECTIONS.items():
-        lines += [f".SH {title}", *paragraphs(text)]
-    lines += [".SH OPTIONS OF SPARK'S CONNECTOR", *_options(CONNECTORS.values())]
-    lines += [".SH OPTIONS OF KCLI", *_options(OURS.values())]
-    pages = ("kcli-configuration(7)", "kcli-spark-export(1)", "kcli-spark-compact(1)", "kcli-spark-load(1)")
-    lines += [".SH SEE ALSO", ", ".join(f"{bold(name[:-3])}{name[-3:]}" for name in pages)]
-    return "\n".join(lines) + "\n"
+    sections = {
+        **{title: paragraphs(text) for title, text in SECTIONS.items()},
+        "OPTIONS OF SPARK'S CONNECTOR": _options(CONNECTORS.values()),
+        "OPTIONS OF KCLI": _options(OURS.values()),
+        "SEE ALSO": see_also(
+            ("kcli-configuration(7)", "kcli-spark-export(1)", "kcli-spark-compact(1)", "kcli-spark-load(1)")
+        ),
+    }
+    return Page("kcli-spark", "Recipes for Apache Spark, and the options of the data source.", sections, 7)
 
 
-def _options(options: Iterable[Setting]) -> list[str]:
-    return items((bold(option.name) + escaped(f" ({option.kind.lower()})"), _meaning(option)) for option in options)
+def _options(options: Iterable[Setting]) -> list[Block]:
+    return [Item((("B", option.name), ("R", f" ({option.kind.lower()})")), _meaning(option)) for option in options]
 
 
 def _meaning(option: Setting) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from kcli.cli.docs.configuration import page
+from kcli.cli.docs import configuration
+from kcli.cli.docs.page import troff
 from kcli.client import librdkafka
 from kcli.client.config import ConsumerConfig, ProducerConfig
+
+PAGE = troff(configuration.page())
 
 
 def entry(name: str) -> str:
     """Return the heading and the text of a property."""
     heading = f".TP\n\\fB{name.replace('-', chr(92) + '-')}\\fR"
-    _, found, after = page().partition(heading)
+    _, found, after = PAGE.partition(heading)
     assert found, name
     return found + after.partition("\n.")[0]
 
@@ -29,7 +32,7 @@ def test_every_name_of_librdkafka_is_named() -> None:
         assert name in entry(kafka_name)
     for name in librdkafka.OWN_NAMES:
         assert "A property of librdkafka" in entry(name)
-    assert all(name in page() for name in librdkafka.TUNING)
+    assert all(name in PAGE for name in librdkafka.TUNING)
 
 
 def test_an_entry_has_type_default_and_values() -> None:

@@ -8,6 +8,7 @@ import shlex
 
 import pytest
 
+from kcli.cli.docs.page import troff
 from kcli.cli.docs.spark_page import SECTIONS, page
 from kcli.spark.option_table import OPTIONS
 from tests.cli.fake import run_kcli
@@ -21,7 +22,7 @@ COMMANDS = [
 
 
 def test_every_option_has_an_entry() -> None:
-    text = page()
+    text = troff(page())
     for name, option in OPTIONS.items():
         assert f".TP\n\\fB{name}\\fR".replace("-", "\\-") in text
         assert option.doc.replace("-", "\\-")[:40] in text
