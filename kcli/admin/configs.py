@@ -127,7 +127,7 @@ def own_settings(
         settings = {}
         for config in result.configs:
             is_own = SOURCES.get(config.config_source) == own_source
-            others = [it for it in config.synonyms if SOURCES.get(it.source) != own_source]
+            others = [synonym for synonym in config.synonyms if SOURCES.get(synonym.source) != own_source]
             inherited = _inherited(config.name, others[0].name, others[0].value) if is_own and others else None
             inherited = inherited if is_own else config.value
             settings[config.name] = OwnSetting(config.value, config.value if is_own else None, inherited)

@@ -250,7 +250,7 @@ def create_partitions(
 
     def confirm(names: Sequence[str], deadline_ms: float) -> Results[str, int]:
         found = describe_topics(client, names, deadline_ms).values
-        return Results({name: counts[name] for name, it in found.items() if len(it.partitions) == counts[name]})
+        return Results({name: counts[name] for name, topic in found.items() if len(topic.partitions) == counts[name]})
 
     return ask_controller(client, counts, build, read, None if dry_run else confirm, deadline_ms)
 

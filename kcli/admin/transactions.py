@@ -72,8 +72,8 @@ def list_transactions(
     results = ask_nodes(client, all_brokers(client, deadline_ms), request, deadline_ms)
     listed = {
         node: sorted(
-            ListedTransaction(it.transactional_id, it.transaction_state, it.producer_id, node)
-            for it in response.transaction_states
+            ListedTransaction(state.transactional_id, state.transaction_state, state.producer_id, node)
+            for state in response.transaction_states
         )
         for node, response in results.values.items()
     }
@@ -95,20 +95,20 @@ def describe_transactions(
 
 
 def _read_transactions(response: DescribeTransactionsResponse) -> Iterator[tuple[str, Transaction | KcliError]]:
-    for it in response.transaction_states:
-        if it.error_code:
-            yield it.transactional_id, _described_error(it.error_code, it.transactional_id)
+    for state in response.transaction_states:
+        if state.error_code:
+            yield state.transactional_id, _described_error(state.error_code, state.transactional_id)
             continue
         yield (
-            it.transactional_id,
+            state.transactional_id,
             Transaction(
-                it.transactional_id,
-                it.transaction_state,
-                it.producer_id,
-                it.transaction_start_time_ms,
-                it.transaction_timeout_ms,
-                frozenset(TopicPartition(topic.topic, number) for topic in it.topics for number in topic.partitions),
-                it.producer_epoch,
+                state.transactional_id,
+                state.transaction_state,
+                state.producer_id,
+                state.transaction_start_time_ms,
+                state.transaction_timeout_ms,
+                frozenset(TopicPartition(topic.topic, number) for topic in state.topics for number in topic.partitions),
+                state.producer_epoch,
             ),
         )
 
@@ -141,10 +141,10 @@ def find_transactions(
     """
     results = list_transactions(client, half_deadline(client, deadline_ms), states=states, producer_ids=producer_ids)
     listed = {
-        it.transactional_id: it
+        row.transactional_id: row
         for rows in results.values.values()
-        for it in rows
-        if pattern is None or pattern.search(it.transactional_id)
+        for row in rows
+        if pattern is None or pattern.search(row.transactional_id)
     }
     listed = dict(sorted(listed.items()))
     described = describe_transactions(client, listed, deadline_ms) if describe else None
@@ -159,7 +159,7 @@ def similar_ids(client: ConsumerNetworkClient, absent: Sequence[str], deadline_m
         listed = list_transactions(client, half_deadline(client, deadline_ms))
     except KcliError:
         return {}
-    existing = sorted({it.transactional_id for rows in listed.values.values() for it in rows})
+    existing = sorted({row.transactional_id for rows in listed.values.values() for row in rows})
     return {name: hint for name in absent if (hint := did_you_mean(name, existing))}
 
 

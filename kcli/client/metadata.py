@@ -95,8 +95,8 @@ def partition_count(topic: TopicInfo) -> int:
 
 def matching_topics(cluster: Cluster, pattern: re.Pattern[str], *, with_internal: bool) -> frozenset[str]:
     """Return the names of the topics that have partitions and whose whole name matches."""
-    topics = (it for it in cluster.topics.values() if it.partitions and (with_internal or not it.internal))
-    return frozenset(it.name for it in topics if pattern.fullmatch(it.name))
+    topics = (topic for topic in cluster.topics.values() if topic.partitions and (with_internal or not topic.internal))
+    return frozenset(topic.name for topic in topics if pattern.fullmatch(topic.name))
 
 
 def replica_racks(cluster: Cluster, topic: TopicInfo) -> tuple[frozenset[str], ...]:

@@ -82,12 +82,12 @@ def _topics(
 ) -> list[T]:
     """Return the offsets by topic, in the types of a request; both requests have the same fields."""
     partitions: dict[str, list[object]] = {}
-    for tp, it in offsets.items():
+    for tp, offset in offsets.items():
         row = partition(
             partition_index=tp.partition,
-            committed_offset=it.offset,
-            committed_leader_epoch=it.leader_epoch,
-            committed_metadata=it.metadata,
+            committed_offset=offset.offset,
+            committed_leader_epoch=offset.leader_epoch,
+            committed_metadata=offset.metadata,
         )
         partitions.setdefault(tp.topic, []).append(row)
     return [topic(name=name, partitions=rows) for name, rows in partitions.items()]
@@ -96,9 +96,9 @@ def _topics(
 def partition_codes(response: OffsetCommitResponse | TxnOffsetCommitResponse) -> dict[TopicPartition, int]:
     """Return the error code of each partition in the response; 0: stored."""
     return {
-        TopicPartition(topic.name, it.partition_index): it.error_code
+        TopicPartition(topic.name, partition.partition_index): partition.error_code
         for topic in response.topics
-        for it in topic.partitions
+        for partition in topic.partitions
     }
 
 

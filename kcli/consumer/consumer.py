@@ -669,7 +669,7 @@ class Consumer:
             if time_ms < 0:
                 raise ValueError(f"time must not be negative; got {time_ms} for {tp}")
         offsets = self._list_offsets(times_ms, timeout_ms)
-        return {tp: it if it.offset >= 0 else None for tp, it in offsets.items()}
+        return {tp: offset if offset.offset >= 0 else None for tp, offset in offsets.items()}
 
     @_one_thread
     def beginning_offsets(
@@ -678,7 +678,10 @@ class Consumer:
         """Return the log start offset of each partition."""
         from kcli.client.offset_lookup import EARLIEST
 
-        return {tp: it.offset for tp, it in self._list_offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms).items()}
+        return {
+            tp: offset.offset
+            for tp, offset in self._list_offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms).items()
+        }
 
     @_one_thread
     def end_offsets(
@@ -687,7 +690,10 @@ class Consumer:
         """Return the end offset of each partition; under read_committed the last stable offset."""
         from kcli.client.offset_lookup import LATEST
 
-        return {tp: it.offset for tp, it in self._list_offsets(dict.fromkeys(partitions, LATEST), timeout_ms).items()}
+        return {
+            tp: offset.offset
+            for tp, offset in self._list_offsets(dict.fromkeys(partitions, LATEST), timeout_ms).items()
+        }
 
     def _list_offsets(
         self, times: Mapping[TopicPartition, int], timeout_ms: float | None

@@ -63,7 +63,11 @@ def fetch_metrics(
         "records-lead-min": smallest_lead,
     }
     topics = {tp.topic: _topic_metrics(metrics, tp.topic, now_ms) for tp in list(subscription.partitions())}
-    return {_FETCHES: fetches, **{f"{_FETCHES},topic={topic}": it for topic, it in topics.items() if it}, **partitions}
+    return {
+        _FETCHES: fetches,
+        **{f"{_FETCHES},topic={topic}": values for topic, values in topics.items() if values},
+        **partitions,
+    }
 
 
 def _topic_metrics(metrics: ClientMetrics, topic: str, now_ms: float) -> dict[str, float]:

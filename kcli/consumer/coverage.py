@@ -85,13 +85,13 @@ class ReadCoverage(NamedTuple):
         cls, partitions: Iterable[PartitionCoverage], stop: StopReason, dropped_from: Mapping[TopicPartition, int]
     ) -> ReadCoverage:
         """Return the coverage of a read whose caller dropped records: those of a partition from an offset on."""
-        cut = (one if one.tp not in dropped_from else one.cut_at(dropped_from[one.tp]) for one in partitions)
+        cut = (part if part.tp not in dropped_from else part.cut_at(dropped_from[part.tp]) for part in partitions)
         return cls(tuple(cut), stop)
 
     @property
     def errors(self) -> list[KcliError]:
         """The errors that ended the reading of partitions."""
-        return [one.error for one in self.partitions if one.error is not None]
+        return [part.error for part in self.partitions if part.error is not None]
 
     @property
     def missing(self) -> list[PartitionCoverage]:
@@ -101,7 +101,7 @@ class ReadCoverage(NamedTuple):
         """
         if self.stop is StopReason.RECORD_LIMIT:
             return []
-        return [one for one in self.partitions if not one.complete and one.error is None]
+        return [part for part in self.partitions if not part.complete and part.error is None]
 
     @property
     def complete(self) -> bool:

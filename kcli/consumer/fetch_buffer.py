@@ -132,7 +132,7 @@ def _still_aborting(data: memoryview, starts: Iterable[int], aborted: list[tuple
 
     for info in (read_batch_info(data, start) for start in starts):
         if info.is_control:
-            aborted = [it for it in aborted if it[0] != info.producer_id or it[1] > info.base_offset]
+            aborted = [(id, first) for id, first in aborted if id != info.producer_id or first > info.base_offset]
     return aborted
 
 
@@ -199,7 +199,7 @@ class FetchBuffer:
 
     def has_unstarted(self, node_id: int) -> bool:
         """True if a response of this broker is waiting of which nothing was delivered."""
-        return any(it.node_id == node_id and not it.started for it in self._received)
+        return any(response.node_id == node_id and not response.started for response in self._received)
 
     def start_next(self) -> None:
         """Mark the oldest response as started, so that its broker can be sent the next fetch."""
@@ -246,16 +246,19 @@ class FetchBuffer:
         received.decoded.extend(zip(chunk, decoded, strict=True))
         received.put_back(
             [
-                _remaining_section(s, it.remaining)
-                for s, it in zip(chunk, decoded, strict=True)
-                if it.remaining is not None
+                _remaining_section(s, part.remaining)
+                for s, part in zip(chunk, decoded, strict=True)
+                if part.remaining is not None
             ]
         )
 
     def _decoded(self, chunk: list[Section]) -> list[DecodedSection]:
         from kcli.protocol.records.decode import RecordSection, decode_sections
 
-        sections = [RecordSection(it.tp.topic, it.tp.partition, it.data, it.fetch_offset, it.aborted) for it in chunk]
+        sections = [
+            RecordSection(part.tp.topic, part.tp.partition, part.data, part.fetch_offset, part.aborted)
+            for part in chunk
+        ]
         if self._decode is not None:
             return self._decode(sections)
         return decode_sections(
@@ -354,8 +357,8 @@ class FetchBuffer:
 
         Partitions differ, so a large expansion decreases slowly.
         """
-        packed = [(section, it) for section, it in zip(chunk, decoded, strict=True) if is_compressed(section.data)]
-        buffers = {id(it.columns.buffer): len(it.columns.buffer) for _, it in packed if len(it.columns)}
+        packed = [(section, part) for section, part in zip(chunk, decoded, strict=True) if is_compressed(section.data)]
+        buffers = {id(part.columns.buffer): len(part.columns.buffer) for _, part in packed if len(part.columns)}
         if buffers:
             expansion = max(1.0, sum(buffers.values()) / sum(len(section.data) for section, _ in packed))
             before = 1.0 if self._expansion == FIRST_EXPANSION else self._expansion

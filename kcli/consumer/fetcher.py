@@ -321,7 +321,7 @@ class Fetcher:
             return
         aborted = None
         if self._read_committed:
-            aborted = [(it.producer_id, it.first_offset) for it in data.aborted_transactions or ()]
+            aborted = [(row.producer_id, row.first_offset) for row in data.aborted_transactions or ()]
         records = memoryview(data.records)
         received.sections.append(Section(tp, records, requested.offset, aborted, requested.topic_id))
         after = position_after(records)
@@ -342,7 +342,7 @@ class Fetcher:
         """Take the new leader from the error response, which saves a metadata request (KIP-951)."""
         leader = data.current_leader
         if leader.leader_id >= 0:
-            nodes = [Node(it.node_id, it.host, it.port, it.rack) for it in response.node_endpoints]
+            nodes = [Node(row.node_id, row.host, row.port, row.rack) for row in response.node_endpoints]
             self._client.metadata.update_leader(tp, leader.leader_id, leader.leader_epoch, nodes)
 
     def _retry_later(self, tp: TopicPartition, error: KcliError, now_ms: float) -> None:

@@ -122,11 +122,11 @@ class MergeBuffer:
 
     def partitions(self) -> set[TopicPartition]:
         """Return the partitions that have records in the buffer."""
-        return {tp for tp, it in self._streams.items() if it.chunks}
+        return {tp for tp, stream in self._streams.items() if stream.chunks}
 
     def first_offsets(self) -> dict[TopicPartition, int]:
         """Return the first offset of each partition that has records in the buffer."""
-        return {tp: int(it.chunks[0].columns.offsets[0]) for tp, it in self._streams.items() if it.chunks}
+        return {tp: int(stream.chunks[0].columns.offsets[0]) for tp, stream in self._streams.items() if stream.chunks}
 
     # --- bounds
 
@@ -155,7 +155,9 @@ class MergeBuffer:
 
     def first_arrival_ms(self) -> float:
         """Return the time at which the oldest records arrived; infinity without records."""
-        return min((it.chunks[0].since_ms for it in self._streams.values() if it.chunks), default=float("inf"))
+        return min(
+            (stream.chunks[0].since_ms for stream in self._streams.values() if stream.chunks), default=float("inf")
+        )
 
     # --- delivery
 

@@ -120,7 +120,7 @@ class MergedReader:
     def coverage(self) -> list[PartitionCoverage]:
         """Return the coverage of every requested partition, up to the first record that was not returned."""
         waiting = self._buffer.first_offsets()
-        return [one.cut_at(waiting[one.tp]) if one.tp in waiting else one for one in self._reader.coverage()]
+        return [part.cut_at(waiting[part.tp]) if part.tp in waiting else part for part in self._reader.coverage()]
 
     def positions(self) -> dict[TopicPartition, FetchPosition]:
         """Return the position of each resolved partition: all records before it were returned."""

@@ -342,7 +342,7 @@ def fetch_committed(
             break
         try:
             results = dict(parse_committed(future.value()))
-            return {tp: it for tp, it in _checked(results, group).items() if tp in set(requested)}
+            return {tp: committed for tp, committed in _checked(results, group).items() if tp in set(requested)}
         except KcliError as error:
             if not error.retriable:
                 raise
@@ -354,13 +354,13 @@ def fetch_committed(
 def _checked(
     results: dict[TopicPartition, OffsetAndMetadata | BrokerError | None], group: str
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    errors = [it for it in results.values() if isinstance(it, BrokerError)]
-    refused = {tp.topic for tp, it in results.items() if isinstance(it, TopicAuthorizationError)}
+    errors = [result for result in results.values() if isinstance(result, BrokerError)]
+    refused = {tp.topic for tp, result in results.items() if isinstance(result, TopicAuthorizationError)}
     if refused:
         raise TopicAuthorizationError.of(refused, api="OffsetFetch", group=group)
     for error in errors:
         raise error
-    return {tp: it for tp, it in results.items() if not isinstance(it, BrokerError)}
+    return {tp: result for tp, result in results.items() if not isinstance(result, BrokerError)}
 
 
 def request_committed(
@@ -405,11 +405,11 @@ def parse_committed(
     if response.error_code:
         raise BrokerError(response.error_code, api="OffsetFetch")
     for topic in response.topics:
-        for it in topic.partitions:
-            tp = TopicPartition(topic.name, it.partition_index)
-            if it.error_code:
-                yield tp, BrokerError(it.error_code, api="OffsetFetch", topic=tp.topic, partition=tp.partition)
-            elif it.committed_offset < 0:
+        for row in topic.partitions:
+            tp = TopicPartition(topic.name, row.partition_index)
+            if row.error_code:
+                yield tp, BrokerError(row.error_code, api="OffsetFetch", topic=tp.topic, partition=tp.partition)
+            elif row.committed_offset < 0:
                 yield tp, None
             else:
-                yield tp, OffsetAndMetadata(it.committed_offset, it.committed_leader_epoch, it.metadata or "")
+                yield tp, OffsetAndMetadata(row.committed_offset, row.committed_leader_epoch, row.metadata or "")

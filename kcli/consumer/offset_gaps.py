@@ -61,7 +61,7 @@ class Gaps(NamedTuple):
     def split(self, held: int) -> tuple[Gaps, Gaps]:
         """Return all but the last `held` gaps, and the last `held`."""
         at = len(self.firsts) - held
-        return Gaps(*(it[:at] for it in self)), Gaps(*(it[at:] for it in self))
+        return Gaps(*(column[:at] for column in self)), Gaps(*(column[at:] for column in self))
 
 
 class GapRows(HeaderRows):
@@ -88,16 +88,16 @@ def decode_for_gaps(
     from kcli.protocol.records.decode import decode_sections
 
     decoded = decode_headers(sections)
-    for place, (section, it) in enumerate(zip(sections, decoded, strict=True)):
-        batches = cast("HeaderRows", it.columns).batches
+    for place, (section, rows) in enumerate(zip(sections, decoded, strict=True)):
+        batches = cast("HeaderRows", rows.columns).batches
         offsets = np.empty(0, np.int64)
         if _with_holes(batches).any():
             [records] = decode_sections([section], max_decompressed_bytes=max_decompressed_bytes)
             offsets = records.columns.offsets
-            if records.error is not None or records.next_offset < it.next_offset:
-                it = records
+            if records.error is not None or records.next_offset < rows.next_offset:
+                rows = records
                 batches = batches.pick(batches.last_offsets < records.next_offset)
-        decoded[place] = it._replace(columns=cast("RecordColumns", GapRows(batches, offsets)))
+        decoded[place] = rows._replace(columns=cast("RecordColumns", GapRows(batches, offsets)))
     return decoded
 
 
@@ -158,7 +158,10 @@ class GapFinder:
 
     def _with_held(self, parts: Sequence[tuple[Ints, Ints, int]]) -> Gaps:
         last = self._end - 1
-        cut = [(it if k == LOST else it.clip(min=self._next_offset), lasts.clip(max=last), k) for it, lasts, k in parts]
+        cut = [
+            (firsts if k == LOST else firsts.clip(min=self._next_offset), lasts.clip(max=last), k)
+            for firsts, lasts, k in parts
+        ]
         gaps = Gaps.joined(cut)
         if (gaps.kinds == BETWEEN).any() and self._is_compacted():
             kinds = np.where(gaps.kinds == BETWEEN, COMPACTION, gaps.kinds)

@@ -134,12 +134,14 @@ class RangeReader:
 
     def _start(self, resolved: Mapping[TopicPartition, ResolvedRange]) -> None:
         """Read these ranges in addition to those that are being read."""
-        self._progress.update((tp, RangeProgress(it)) for tp, it in resolved.items())
+        self._progress.update((tp, RangeProgress(span)) for tp, span in resolved.items())
         self._open += len(resolved)
         self._subscription.assign([*self._subscription.partitions(), *resolved])
-        for tp, it in resolved.items():
-            self._subscription.seek(tp, it.position, self._epochs.get(tp, -1) if it.position == it.asked_start else -1)
-            self._subscription.stop_at(tp, it.end)
+        for tp, span in resolved.items():
+            self._subscription.seek(
+                tp, span.position, self._epochs.get(tp, -1) if span.position == span.asked_start else -1
+            )
+            self._subscription.stop_at(tp, span.end)
             self._subscription.state(tp).topic_id = self._topic_ids.get(tp.topic)
         self._take_finished()
 
@@ -349,13 +351,15 @@ class RangeReader:
             logs, errors = self._list_log_offsets(new, self._client.clock.now_ms() + CHECK_INTERVAL_MS)
         except TimeoutExpired:
             return
-        failed = {tp: it for tp, it in errors.items() if not (it.retriable or isinstance(it, TimeoutExpired))}
+        failed = {
+            tp: error for tp, error in errors.items() if not (error.retriable or isinstance(error, TimeoutExpired))
+        }
         self._unresolved.update(failed)
         self._ranges.update((tp, new[tp]) for tp in (*logs, *failed))
         resolved = {tp: resolve_range(new[tp], log) for tp, log in logs.items()}
         self._topic_ids.update((tp.topic, topics[tp.topic].topic_id) for tp in resolved if tp.topic in created)
         notes = {tp: (NEW_TOPIC if tp.topic in created else NEW_PARTITION,) for tp in resolved}
-        self._start({tp: it._replace(notes=notes[tp]) for tp, it in resolved.items()})
+        self._start({tp: span._replace(notes=notes[tp]) for tp, span in resolved.items()})
 
     def _log_end_receded(self, tp: TopicPartition, progress: RangeProgress) -> bool:
         """True if a fetch response shows a log end before an offset that existed when the range was resolved."""

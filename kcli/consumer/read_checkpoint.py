@@ -140,11 +140,11 @@ def _checkpoint(document: dict[str, Any]) -> Checkpoint:
         topic = str(item["topic"])
         topic_ids[topic] = None if item["topic_id"] is None else UUID(item["topic_id"])
         chosen[topic] = None if item["chosen"] is None else tuple(map(int, item["chosen"]))
-        for one in item["partitions"]:
-            offset = int(one["offset"])
+        for row in item["partitions"]:
+            offset = int(row["offset"])
             if offset < 0:
                 raise ValueError(f"offset {offset} of {topic}")
-            positions[TopicPartition(topic, int(one["partition"]))] = FetchPosition(offset, int(one["leader_epoch"]))
+            positions[TopicPartition(topic, int(row["partition"]))] = FetchPosition(offset, int(row["leader_epoch"]))
     output = document["output"]
     mark = None if output is None else OutputMark(**{field: output[field] for field in OutputMark._fields})
     selection = Selection(chosen, document["pattern"], bool(document.get("control")))

@@ -82,11 +82,13 @@ class LastRecords:
             return
         keys = [np.concatenate(self._keys[tp]) for tp in partitions]
         offsets = [np.concatenate(self._offsets[tp]) for tp in partitions]
-        sizes = [len(it) for it in keys]
+        sizes = [len(part) for part in keys]
         order = np.concatenate(keys).argsort(kind="stable")[-self._count :]
         counts = np.bincount(np.repeat(np.arange(len(sizes)), sizes)[order], minlength=len(sizes)).tolist()
-        self._keys = {tp: [it[-count:]] for tp, it, count in zip(partitions, keys, counts, strict=True) if count}
-        self._offsets = {tp: [it[-count:]] for tp, it, count in zip(partitions, offsets, counts, strict=True) if count}
+        self._keys = {tp: [part[-count:]] for tp, part, count in zip(partitions, keys, counts, strict=True) if count}
+        self._offsets = {
+            tp: [part[-count:]] for tp, part, count in zip(partitions, offsets, counts, strict=True) if count
+        }
         self._kept = sum(counts)
 
 
@@ -104,27 +106,27 @@ def find_tail(
     `deadline_ms` is for resolving the ranges. A range that cannot be resolved is returned as it is. The records of a
     partition that cannot be read to its end are missing.
     """
-    asked = {tp: it if it.end is not None else ReadRange(it.start, LATEST) for tp, it in ranges.items()}
+    asked = {tp: wanted if wanted.end is not None else ReadRange(wanted.start, LATEST) for tp, wanted in ranges.items()}
     probe = RangeReader(client, asked, config, decode=decode)
     resolved = probe.resolve(deadline_ms).values
     probe.close()
-    ends = {tp: max(it.start, it.end or 0) for tp, it in resolved.items()}
-    starts = {tp: max(it.start, ends[tp] - count) for tp, it in resolved.items()}
+    ends = {tp: max(span.start, span.end or 0) for tp, span in resolved.items()}
+    starts = {tp: max(span.start, ends[tp] - count) for tp, span in resolved.items()}
     last = LastRecords(count)
     unread = set(resolved)
     while unread:
         _read(client, {tp: ReadRange(Offset(starts[tp]), Offset(ends[tp])) for tp in unread}, config, last, decode)
-        unread = last.incomplete(tp for tp, it in resolved.items() if starts[tp] > it.start)
+        unread = last.incomplete(tp for tp, span in resolved.items() if starts[tp] > span.start)
         for tp in unread:
             last.forget(tp)
             starts[tp] = max(resolved[tp].start, ends[tp] - _GROWTH * (ends[tp] - starts[tp]))
     first = last.first_offsets()
     found: dict[TopicPartition, ReadRange] = {}
-    for tp, it in ranges.items():
+    for tp, wanted in ranges.items():
         if tp not in resolved:
-            found[tp] = it
+            found[tp] = wanted
         else:
-            found[tp] = ReadRange(Offset(first.get(tp, ends[tp])), None if it.end is None else Offset(ends[tp]))
+            found[tp] = ReadRange(Offset(first.get(tp, ends[tp])), None if wanted.end is None else Offset(ends[tp]))
     return found
 
 

@@ -362,9 +362,9 @@ class Producer:
         """
         transactions = self._required("send_offsets")
         transactions.require_open()
-        for tp, it in offsets.items():
-            if it.offset < 0:
-                raise ValueError(f"offset must not be negative; got {it.offset} for {tp}")
+        for tp, offset in offsets.items():
+            if offset.offset < 0:
+                raise ValueError(f"offset must not be negative; got {offset.offset} for {tp}")
         metadata = GroupMetadata(group) if isinstance(group, str) else group
         if offsets:
             transactions.add_offsets(offsets, metadata, self._block_deadline_ms(timeout_ms))

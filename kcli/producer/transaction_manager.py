@@ -209,10 +209,10 @@ class Transactions:
         )
         response = self._ask(request, deadline_ms, versions=(None, _LAST_ADD_OF_CLIENTS), codes=_partition_codes)
         errors = {
-            TopicPartition(topic.name, it.partition_index): it.partition_error_code
+            TopicPartition(topic.name, row.partition_index): row.partition_error_code
             for topic in response.results_by_topic_v3_and_below
-            for it in topic.results_by_partition
-            if it.partition_error_code
+            for row in topic.results_by_partition
+            if row.partition_error_code
         }
         for tp, code in sorted(errors.items(), key=lambda row: row[1] == ErrorCode.OPERATION_NOT_ATTEMPTED):
             raise self._error(code, "AddPartitionsToTxn", topic=tp.topic, partition=tp.partition)
@@ -503,5 +503,5 @@ def _one_code(response: Any) -> Iterator[int]:
 
 def _partition_codes(response: Any) -> Iterator[int]:
     for topic in response.results_by_topic_v3_and_below:
-        for it in topic.results_by_partition:
-            yield it.partition_error_code
+        for row in topic.results_by_partition:
+            yield row.partition_error_code

@@ -329,7 +329,7 @@ def _fields_of_reader(written: Mapping[str, Any], reader: Mapping[str, Any]) -> 
     for field in reader["fields"]:
         aliases = field.get("aliases")
         if str(field.get("name")) not in names and isinstance(aliases, list):
-            alias = next((it for it in aliases if it in names and it not in fields), None)
+            alias = next((alias for alias in aliases if alias in names and alias not in fields), None)
             if alias is not None:
                 fields[alias] = field
     return fields

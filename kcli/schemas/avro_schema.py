@@ -174,7 +174,7 @@ class SchemaTree:
         kind = schema.get("type")
         if kind in ("record", "error"):
             _, namespace = full_name(schema, namespace)
-            return max((self.least_bytes(it["type"], namespace, depth + 1) for it in schema["fields"]), default=0)
+            return max((self.least_bytes(field["type"], namespace, depth + 1) for field in schema["fields"]), default=0)
         if kind == "fixed":
             return int(schema["size"] > 0)
         return 1 if kind in ("enum", "array", "map") else self.least_bytes(kind, namespace, depth + 1)
@@ -199,10 +199,10 @@ def parts_of(schema: Mapping[str, Any], namespace: str) -> list[tuple[Any, str]]
     kind = schema.get("type")
     if kind in ("record", "error"):
         fields = schema.get("fields")
-        if not isinstance(fields, list) or not all(isinstance(it, dict) and "type" in it for it in fields):
+        if not isinstance(fields, list) or not all(isinstance(field, dict) and "type" in field for field in fields):
             raise ValueError(f"record {schema.get('name')!r} has no valid list of fields")
         inner = full_name(schema, namespace)[1]
-        return [(it["type"], inner) for it in fields]
+        return [(field["type"], inner) for field in fields]
     if kind in ("array", "map"):
         name = "items" if kind == "array" else "values"
         if name not in schema:
@@ -215,7 +215,7 @@ def parts_of(schema: Mapping[str, Any], namespace: str) -> list[tuple[Any, str]]
         return []
     if kind == "enum":
         symbols = schema.get("symbols")
-        if not isinstance(symbols, list) or not all(isinstance(it, str) for it in symbols):
+        if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
             raise ValueError(f"enum {schema.get('name')!r} has no valid list of symbols")
         return []
     if isinstance(kind, (str, list, dict)):
@@ -277,7 +277,7 @@ def _distance(written: Type, reader: Type) -> int | None:
         return 0
     if written.kind == "fixed" and written.schema["size"] != reader.schema["size"]:
         return None
-    full, own = (full_name(it.schema, it.namespace)[0] for it in (written, reader))
+    full, own = (full_name(side.schema, side.namespace)[0] for side in (written, reader))
     if full == own:
         return 0
     aliases = reader.schema.get("aliases")

@@ -94,7 +94,7 @@ class AvroWriter:
         if kind == "fixed":
             return _logical(schema, kind, _fixed(schema["size"]))
         inner = full_name(schema, namespace)[1]
-        fields = [(str(it["name"]), self._of(it["type"], inner), it) for it in schema["fields"]]
+        fields = [(str(field["name"]), self._of(field["type"], inner), field) for field in schema["fields"]]
         names = {name for name, _, _ in fields}
 
         def write(out: bytearray, value: Any, path: str, exact: bool) -> None:

@@ -42,7 +42,7 @@ def changes(old: Outline, new: Outline) -> list[Change]:
             neighbour = path
         else:
             added.setdefault(neighbour, []).append(path)
-    order = [*added.get(None, ()), *(it for path in old for it in (path, *added.get(path, ())))]
+    order = [*added.get(None, ()), *(shown for path in old for shown in (path, *added.get(path, ())))]
     found = []
     for path in order:
         before, after = old.get(path), new.get(path)
@@ -216,7 +216,9 @@ def _message(message: Any, path: str) -> Outline:
     lines: Outline = {path: "message"}
     entries = {f".{nested.name}": nested for nested in message.nested_type if nested.options.map_entry}
     for field in message.field:
-        entry = next((it for end, it in entries.items() if field.type_name.endswith(f"{message.name}{end}")), None)
+        entry = next(
+            (found for end, found in entries.items() if field.type_name.endswith(f"{message.name}{end}")), None
+        )
         if entry is not None:
             text = f"map<{_field_type(entry.field[0])}, {_field_type(entry.field[1])}>"
         else:
@@ -230,7 +232,8 @@ def _message(message: Any, path: str) -> Outline:
         if field.options.ByteSize():
             lines[f"{path}.{field.name} @options"] = " ".join(str(field.options).split())
     reserved = [
-        f"{it.start}" if it.end - it.start == 1 else f"{it.start} to {it.end - 1}" for it in message.reserved_range
+        f"{gap.start}" if gap.end - gap.start == 1 else f"{gap.start} to {gap.end - 1}"
+        for gap in message.reserved_range
     ]
     if reserved or message.reserved_name:
         lines[f"{path} @reserved"] = ", ".join([*reserved, *message.reserved_name])

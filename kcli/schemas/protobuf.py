@@ -158,7 +158,7 @@ class MessageReader:
 
         is_extendable = descriptor.is_extendable
         self._converts[name] = convert  # before its fields, which may be of this type
-        fields += [(it.name, it.has_presence, self._field(it)) for it in descriptor.fields]
+        fields += [(field.name, field.has_presence, self._field(field)) for field in descriptor.fields]
         return convert
 
     def _field(self, field: Any) -> Convert | None:

@@ -172,7 +172,7 @@ class Messages:
     def imports(self) -> list[str]:
         """The names of the imports that a reader knows only by a reference."""
         known = _BUILT_IN.keys()
-        return [it for it in self.file.dependency if it not in known and not it.startswith("google/protobuf/")]
+        return [name for name in self.file.dependency if name not in known and not name.startswith("google/protobuf/")]
 
     def by_path(self, path: tuple[int, ...]) -> Any:
         """Return the descriptor of a message by its indexes, those of nested messages after their parent's."""
@@ -192,7 +192,7 @@ class Messages:
                 return self.pool.FindMessageTypeByName(full)
             except KeyError:
                 continue
-        names = ", ".join(it.name for it in self.file.message_type[:20])
+        names = ", ".join(message.name for message in self.file.message_type[:20])
         raise ValueError(f"there is no message {name!r}; it has {names}")
 
     def path_of(self, descriptor: Any) -> tuple[int, ...]:
@@ -205,7 +205,7 @@ class Messages:
         path: list[int] = []
         within = self.file.message_type
         for name in names:
-            index = next((number for number, it in enumerate(within) if it.name == name), None)
+            index = next((number for number, message in enumerate(within) if message.name == name), None)
             if index is None or descriptor.file.name != self.file.name:
                 raise ValueError(f"message {descriptor.full_name} is not in the schema itself")
             path.append(index)
@@ -284,7 +284,7 @@ def _in_order(files: list[Any]) -> list[Any]:
     waiting = list(by_name.values())
     while waiting:
         done = {file.name for file in order}
-        ready = [file for file in waiting if not any(it in by_name and it not in done for it in file.dependency)]
+        ready = [file for file in waiting if not any(name in by_name and name not in done for name in file.dependency)]
         if not ready:
             raise ValueError("its imports form a cycle")
         order += ready

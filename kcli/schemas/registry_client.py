@@ -137,8 +137,8 @@ class SchemaRegistry:
         path = f"ids/{'contentIds' if kind == 'contentId' else 'globalIds'}/{id}"
         text = self._apicurio(path)
         references = tuple(
-            Reference(str(it.get("name")), str(it.get("artifactId")), whole_of(it.get("version"), 1))
-            for it in objects_of(parse_json(self._apicurio(f"{path}/references")))
+            Reference(str(row.get("name")), str(row.get("artifactId")), whole_of(row.get("version"), 1))
+            for row in objects_of(parse_json(self._apicurio(f"{path}/references")))
         )
         return Schema(kind_of(text), text, references)
 
@@ -205,7 +205,7 @@ class SchemaRegistry:
     def versions(self, subject: str) -> list[int]:
         """Return the versions of a subject, ascending."""
         answer = self._get(f"/subjects/{quote(subject, safe='')}/versions")
-        if not isinstance(answer, list) or not all(isinstance(it, int) for it in answer):
+        if not isinstance(answer, list) or not all(isinstance(number, int) for number in answer):
             raise junk()
         return sorted(answer)
 
@@ -275,7 +275,9 @@ class SchemaRegistry:
         order: list[tuple[str, Schema]] = []
         begun: set[Reference] = set()
         # A stack, not recursion: a chain of references may be long.
-        stack: list[tuple[Reference | None, Schema | None]] = [(it, None) for it in reversed(schema.references)]
+        stack: list[tuple[Reference | None, Schema | None]] = [
+            (reference, None) for reference in reversed(schema.references)
+        ]
         while stack:
             reference, done = stack.pop()
             assert reference is not None
@@ -289,7 +291,7 @@ class SchemaRegistry:
                 raise RegistryError(f"a schema refers to more than {_MAX_REFERENCES} others")
             used = self._referred(reference)
             stack.append((reference, used))
-            stack += [(it, None) for it in reversed(used.references)]
+            stack += [(reference, None) for reference in reversed(used.references)]
         return order
 
     def _referred(self, reference: Reference) -> Schema:
@@ -375,7 +377,7 @@ class SchemaRegistry:
         code = answer["error_code"]
         text = str(answer.get("message"))
         secrets = (self._settings.user_info, self._settings.bearer_auth_token)
-        for secret in (it.reveal() for it in secrets if it):
+        for secret in (given.reveal() for given in secrets if given):
             if any(part and part in text for part in (secret, secret.partition(":")[2])):
                 return code, "it refused the request with a message that repeats the password"
         line = " ".join("".join(c if c.isprintable() else " " for c in text[:2000]).split())

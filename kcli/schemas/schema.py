@@ -79,13 +79,13 @@ def parse_json(body: bytes | str) -> Any:
 
 
 def texts_of(answer: Any) -> list[str]:
-    if not isinstance(answer, list) or not all(isinstance(it, str) for it in answer):
+    if not isinstance(answer, list) or not all(isinstance(name, str) for name in answer):
         raise junk()
     return answer
 
 
 def objects_of(answer: Any) -> list[dict[str, Any]]:
-    if not isinstance(answer, list) or not all(isinstance(it, dict) for it in answer):
+    if not isinstance(answer, list) or not all(isinstance(row, dict) for row in answer):
         raise junk()
     return answer
 
@@ -103,7 +103,7 @@ def body_of(schema: Schema) -> dict[str, Any]:
     if schema.kind != "AVRO":
         body["schemaType"] = schema.kind
     if schema.references:
-        body["references"] = [vars(it) for it in schema.references]
+        body["references"] = [vars(reference) for reference in schema.references]
     return body
 
 
@@ -117,8 +117,8 @@ def schema_of(answer: Any, *, id: int | None = None, guid: str | None = None, fa
     if not isinstance(text, str) or not isinstance(kind, str):
         raise junk()
     references = []
-    for it in objects_of(answer.get("references") or []):
-        reference = Reference(it.get("name") or "", it.get("subject") or "", it.get("version") or 0)
+    for given in objects_of(answer.get("references") or []):
+        reference = Reference(given.get("name") or "", given.get("subject") or "", given.get("version") or 0)
         if not all(isinstance(part, str) for part in (reference.name, reference.subject)):
             raise junk()
         if not isinstance(reference.version, int):

@@ -111,15 +111,15 @@ def _offsets(topics: Iterable[Any], known: _Known) -> Committed:
     for topic in topics:
         name = topic.name
         tps = known.setdefault(name, {})
-        for it in topic.partitions:
-            number = it.partition_index
+        for row in topic.partitions:
+            number = row.partition_index
             tp = tps.get(number)
             if tp is None:
                 tp = tps[number] = TopicPartition(name, number)
-            if it.error_code:
-                committed[tp] = BrokerError(it.error_code, api="OffsetFetch", topic=name, partition=number)
-            elif it.committed_offset >= 0:
-                committed[tp] = _offset((it.committed_offset, it.committed_leader_epoch, it.metadata or ""))
+            if row.error_code:
+                committed[tp] = BrokerError(row.error_code, api="OffsetFetch", topic=name, partition=number)
+            elif row.committed_offset >= 0:
+                committed[tp] = _offset((row.committed_offset, row.committed_leader_epoch, row.metadata or ""))
     return committed
 
 

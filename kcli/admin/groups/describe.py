@@ -189,11 +189,12 @@ def streams_group(described: streams.DescribedGroup, coordinator: Node) -> Group
     """
     subtopologies = (described.topology.subtopologies or []) if described.topology is not None else []
     reads = {
-        it.subtopology_id: (*it.source_topics, *(t.name for t in it.repartition_source_topics)) for it in subtopologies
+        part.subtopology_id: (*part.source_topics, *(t.name for t in part.repartition_source_topics))
+        for part in subtopologies
     }
 
     def partitions(tasks: Iterable[streams.TaskIds]) -> tuple[TopicPartition, ...]:
-        return _partitions((topic, it.partitions) for it in tasks for topic in reads.get(it.subtopology_id, ()))
+        return _partitions((topic, task.partitions) for task in tasks for topic in reads.get(task.subtopology_id, ()))
 
     members = (
         GroupMember(

@@ -102,10 +102,10 @@ def calculate_lag(
     notes: list[str | None] = [None] * len(tps)
     if lags is None:
         lag = [
-            None if it is None or behind is None else behind - it.offset
-            for it, behind in zip(offsets, end, strict=True)
+            None if committed_at is None or behind is None else behind - committed_at.offset
+            for committed_at, behind in zip(offsets, end, strict=True)
         ]
-        for number in [number for number, it in enumerate(lag) if it is not None and it < 0]:
+        for number in [number for number, value in enumerate(lag) if value is not None and value < 0]:
             committed_at, log_end = offsets[number], (high_watermarks or {}).get(tps[number])
             if committed_at is not None and isinstance(log_end, int) and committed_at.offset <= log_end:
                 lag[number] = 0
@@ -115,7 +115,7 @@ def calculate_lag(
                 lag[number], notes[number] = None, BEYOND_END
     else:
         lag = list(map(lags.get, tps))
-    times = [0 if it == 0 else None for it in lag] if timed else repeat(None)
+    times = [0 if value == 0 else None for value in lag] if timed else repeat(None)
     members = [owners.get(tp, ()) for tp in tps] if owners else repeat(())
     names = repeat(group.group)
     return list(map(_row, zip(names, tps, offsets, start, end, lag, times, notes, members, errors)))  # noqa: B905 - repeats

@@ -172,11 +172,11 @@ def _remove(
         if one_by_one:
             return LeaveGroupRequest(group_id=group, member_id=ids[0])
         short = reason[:_LONGEST_REASON] or None
-        leaving = [MemberIdentity(member_id=it, group_instance_id=members[it].instance_id, reason=short) for it in ids]
+        leaving = [MemberIdentity(member_id=id, group_instance_id=members[id].instance_id, reason=short) for id in ids]
         return LeaveGroupRequest(group_id=group, members=leaving)
 
     def read(response: LeaveGroupResponse, ids: Sequence[str]) -> Iterator[tuple[str, KcliError | None]]:
-        codes = {it.member_id: it.error_code for it in response.members or ()}
+        codes = {member.member_id: member.error_code for member in response.members or ()}
         for member_id in ids if one_by_one or response.error_code else codes:
             code = response.error_code or codes.get(member_id, 0)
             yield member_id, BrokerError(code, request="LeaveGroup", group=group, member=member_id) if code else None

@@ -135,9 +135,12 @@ def _calculate(
     committed = cast("Mapping[TopicPartition, OffsetAndMetadata | KcliError]", offsets)
     lags: dict[TopicPartition, int | None] | None = None
     if group.type == SHARE:
-        starts = {tp: it for tp, it in offsets.items() if isinstance(it, ShareOffset)}
-        lags = {tp: it.lag for tp, it in starts.items()}
-        committed = {**committed, **{tp: OffsetAndMetadata(it.offset, it.leader_epoch) for tp, it in starts.items()}}
+        starts = {tp: found for tp, found in offsets.items() if isinstance(found, ShareOffset)}
+        lags = {tp: start.lag for tp, start in starts.items()}
+        committed = {
+            **committed,
+            **{tp: OffsetAndMetadata(start.offset, start.leader_epoch) for tp, start in starts.items()},
+        }
     return calculate_lag(
         group, committed, bounds.starts, bounds.ends, lags, high_watermarks=high_watermarks, timed=time_lag
     )

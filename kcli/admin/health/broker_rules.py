@@ -105,7 +105,9 @@ def uneven_disks(facts: Inventory, floor: int = DISK_FLOOR) -> Iterator[Finding]
     by_broker = {f"broker {node}": _sum(dirs) for node, dirs in facts.log_dirs.items()}
     yield from _uneven(by_broker, floor)
     for node, dirs in sorted(facts.log_dirs.items()):
-        yield from _uneven({f"broker {node} {it.path}": it.log_bytes for it in dirs if it.error is None}, floor)
+        yield from _uneven(
+            {f"broker {node} {log_dir.path}": log_dir.log_bytes for log_dir in dirs if log_dir.error is None}, floor
+        )
 
 
 def _uneven(sizes: Mapping[str, int], floor: int) -> Iterator[Finding]:

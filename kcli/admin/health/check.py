@@ -79,4 +79,4 @@ def facts_for(ignore: Collection[str]) -> frozenset[str]:
 def exceeds(findings: Iterable[Finding], fail_on: Collection[str]) -> bool:
     """Return whether a finding has one of these kinds, or one of these severities or a higher one."""
     lowest = max((SEVERITIES.index(name) for name in fail_on if name in SEVERITIES), default=-1)
-    return any(it.kind in fail_on or SEVERITIES.index(it.severity) <= lowest for it in findings)
+    return any(finding.kind in fail_on or SEVERITIES.index(finding.severity) <= lowest for finding in findings)

@@ -215,7 +215,7 @@ def _read_versions(response: Any) -> BrokerVersions | KcliError:
     if response.error_code:
         return BrokerError(response.error_code, request="ApiVersions")
     apis = {api.api_key: VersionRange(api.min_version, api.max_version) for api in response.api_keys}
-    features = {it.name: VersionRange(it.min_version, it.max_version) for it in response.supported_features}
+    features = {row.name: VersionRange(row.min_version, row.max_version) for row in response.supported_features}
     return BrokerVersions(apis, features)
 
 
@@ -226,11 +226,11 @@ def _read_log_dirs(response: Any) -> tuple[LogDir, ...] | KcliError:
         return BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, request="DescribeLogDirs")
     return tuple(
         LogDir(
-            it.log_dir,
-            sum(partition.partition_size for topic in it.topics for partition in topic.partitions),
-            it.total_bytes,
-            it.usable_bytes,
-            BrokerError(it.error_code, request="DescribeLogDirs") if it.error_code else None,
+            log_dir.log_dir,
+            sum(partition.partition_size for topic in log_dir.topics for partition in topic.partitions),
+            log_dir.total_bytes,
+            log_dir.usable_bytes,
+            BrokerError(log_dir.error_code, request="DescribeLogDirs") if log_dir.error_code else None,
         )
-        for it in response.results
+        for log_dir in response.results
     )

@@ -105,7 +105,7 @@ def unchecked_facts(facts: Inventory) -> Iterator[Finding]:
         messages: dict[str, list[str]] = {}
         for failure in failures:
             messages.setdefault(str(failure.error), []).append(failure.where)
-        texts = [_failed(message, [it for it in where if it]) for message, where in messages.items()]
+        texts = [_failed(message, [place for place in where if place]) for message, where in messages.items()]
         yield Finding(
             "unchecked",
             WARNING,

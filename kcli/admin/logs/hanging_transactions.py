@@ -41,14 +41,14 @@ def plan_marker(
     if tp in asked.errors:
         return PlannedMarker(tp, start_offset, error=asked.errors[tp])
     open_producers = [producer for producer in asked.values[tp] if producer.transaction_start >= 0]
-    producer = next((it for it in open_producers if it.transaction_start == start_offset), None)
+    producer = next((producer for producer in open_producers if producer.transaction_start == start_offset), None)
     if producer is None:
-        starts = ", ".join(str(it.transaction_start) for it in open_producers)
+        starts = ", ".join(str(producer.transaction_start) for producer in open_producers)
         others = f"those that are open start at {starts}" if starts else "no transaction is open there"
         text = f"no open transaction of {tp} starts at offset {start_offset}; {others}"
         return PlannedMarker(tp, start_offset, error=NotFound(text))
     survey = survey_transactions(client, [tp], deadline_ms)
-    found = next((it for it in survey.transactions if it.start_offset == start_offset), None)
+    found = next((transaction for transaction in survey.transactions if transaction.start_offset == start_offset), None)
     error: KcliError | None = None
     if found is None:
         error = NotFound(f"the transaction of {tp} that started at offset {start_offset} has just ended")
@@ -92,6 +92,6 @@ def write_abort_marker(client: ConsumerNetworkClient, planned: PlannedMarker, de
 def _read_markers(response: WriteTxnMarkersResponse) -> Iterator[tuple[TopicPartition, int | KcliError]]:
     for marker in response.markers:
         for topic in marker.topics:
-            for it in topic.partitions:
-                tp, code = TopicPartition(topic.name, it.partition_index), it.error_code
+            for partition in topic.partitions:
+                tp, code = TopicPartition(topic.name, partition.partition_index), partition.error_code
                 yield tp, BrokerError(code, api="WriteTxnMarkers", partition=tp) if code else 0

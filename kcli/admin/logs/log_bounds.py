@@ -88,7 +88,7 @@ def _better_of(
     earlier: Mapping[TopicPartition, int | KcliError], later: Mapping[TopicPartition, int | KcliError]
 ) -> dict[TopicPartition, int | KcliError]:
     """Return the later ends; of two errors of a partition the more telling one."""
-    return {tp: more_telling(earlier.get(tp), it) if isinstance(it, KcliError) else it for tp, it in later.items()}
+    return {tp: more_telling(earlier.get(tp), end) if isinstance(end, KcliError) else end for tp, end in later.items()}
 
 
 def may_pass(error: object) -> bool:

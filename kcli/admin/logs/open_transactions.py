@@ -115,7 +115,7 @@ def survey_transactions(
         return TransactionSurvey((), errors)
     ids = sorted({producer.id for _, producer in producers})
     listed = list_transactions(client, deadline_ms, producer_ids=ids)
-    names = {it.producer_id: it.transactional_id for rows in listed.values.values() for it in rows}
+    names = {row.producer_id: row.transactional_id for rows in listed.values.values() for row in rows}
     described = describe_transactions(client, sorted(set(names.values())), deadline_ms)
     errors.update({f"broker {node.id}": error for node, error in listed.errors.items()})
     errors.update(described.errors)

@@ -277,7 +277,7 @@ def _deleted_codes(response: OffsetDeleteResponse) -> Mapping[TopicPartition, in
     if response.error_code:
         return response.error_code
     return {
-        TopicPartition(topic.name, it.partition_index): it.error_code
+        TopicPartition(topic.name, partition.partition_index): partition.error_code
         for topic in response.topics
-        for it in topic.partitions
+        for partition in topic.partitions
     }

@@ -310,7 +310,10 @@ def distance(old: OffsetAndMetadata | None, new: OffsetAndMetadata, fact: Partit
     """
     if fact.start is None or fact.end is None:
         return 0, 0
-    before, after = (fact.start if it is None else min(max(it.offset, fact.start), fact.end) for it in (old, new))
+    before, after = (
+        fact.start if committed is None else min(max(committed.offset, fact.start), fact.end)
+        for committed in (old, new)
+    )
     return max(0, before - after), max(0, after - before)
 
 

@@ -62,7 +62,7 @@ def plan_group_reset(
     names = list(groups)
     facts = gather_facts(client, names, scope, target, deadline_ms)
     rows: list[Row] = []
-    similar = similar_groups(client, [name for name, it in facts.values.items() if not it.partitions], deadline_ms)
+    similar = similar_groups(client, [name for name, fact in facts.values.items() if not fact.partitions], deadline_ms)
     for name in names:
         if name in facts.errors:
             rows.append(refused_group(name, facts.errors[name]))
@@ -199,7 +199,7 @@ def gather_facts(
 def _may_pass(facts: Results[str, GroupFacts], name: str) -> bool:
     """True if more time may cure an error of the group or of one of its partitions."""
     known = facts.values.get(name)
-    errors = [facts.errors.get(name)] if known is None else [it.error for it in known.partitions]
+    errors = [facts.errors.get(name)] if known is None else [partition.error for partition in known.partitions]
     return any(map(may_pass, errors))
 
 

@@ -286,8 +286,12 @@ def plan_setting_undo(client: ConsumerNetworkClient, snapshot: SettingSnapshot, 
     check_cluster(client, snapshot.cluster_id, half_deadline(client, deadline_ms))
     wanted = {
         topic: Wanted(
-            settings={it.name: it.before for it in snapshot.changes if it.topic == topic and it.before is not None},
-            deleted=[it.name for it in snapshot.changes if it.topic == topic and it.before is None],
+            settings={
+                change.name: change.before
+                for change in snapshot.changes
+                if change.topic == topic and change.before is not None
+            },
+            deleted=[change.name for change in snapshot.changes if change.topic == topic and change.before is None],
         )
         for topic in snapshot.topics
     }
@@ -297,7 +301,7 @@ def plan_setting_undo(client: ConsumerNetworkClient, snapshot: SettingSnapshot, 
 
 def undo_rows(plan: AlterationPlan, snapshot: SettingSnapshot) -> Iterator[Alteration]:
     """Return the rows of an undo, with the reason of each; topics that are gone are kept as they are. Pure."""
-    after = {(it.topic, it.name): it.after for it in snapshot.changes}
+    after = {(change.topic, change.name): change.after for change in snapshot.changes}
     when = f"as before the change of {format_time(snapshot.made_ms)}"
     for row in plan.rows:
         then, now = snapshot.topic_ids.get(row.topic), plan.topic_ids.get(row.topic)

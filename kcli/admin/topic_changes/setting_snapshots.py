@@ -70,9 +70,9 @@ def from_text(text: str, snapshot_id: str) -> SettingSnapshot:
         _typed(data["bootstrap"], str),
         tuple(
             SettingChange(
-                _typed(it["topic"], str), _typed(it["name"], str), _optional(it["before"]), _optional(it["after"])
+                _typed(row["topic"], str), _typed(row["name"], str), _optional(row["before"]), _optional(row["after"])
             )
-            for it in data["changes"]
+            for row in data["changes"]
         ),
         {_typed(name, str): _typed(value, str) for name, value in data["topic_ids"].items()},
     )

@@ -104,7 +104,7 @@ def plan_truncation(
     at_time: Results[TopicPartition, int] = Results()
     if cut.kind == "time":
         found = list_offsets(client, dict.fromkeys(bounds.values, cut.n), half_deadline(client, deadline_ms))
-        at_time = Results({tp: it.offset for tp, it in found.values.items()}, found.errors)
+        at_time = Results({tp: place.offset for tp, place in found.values.items()}, found.errors)
     groups = _group_positions(client, set(partitions), half_deadline(client, deadline_ms))
     errors = {**bounds.errors, **at_time.errors, **{tp: refused[tp.topic] for tp in partitions if tp.topic in refused}}
     rows = []
@@ -254,14 +254,14 @@ def delete_records(
         response: DeleteRecordsResponse, _partitions: Sequence[TopicPartition]
     ) -> Iterator[tuple[TopicPartition, int | KcliError]]:
         for topic in response.topics:
-            for it in topic.partitions:
-                tp = TopicPartition(topic.name, it.partition_index)
-                error = BrokerError(it.error_code, request="DeleteRecords", partition=tp) if it.error_code else None
-                yield tp, error or it.low_watermark
+            for row in topic.partitions:
+                tp = TopicPartition(topic.name, row.partition_index)
+                error = BrokerError(row.error_code, request="DeleteRecords", partition=tp) if row.error_code else None
+                yield tp, error or row.low_watermark
 
     def confirm(partitions: Sequence[TopicPartition], deadline_ms: float) -> Results[TopicPartition, int]:
         starts = list_offsets(client, dict.fromkeys(partitions, EARLIEST), deadline_ms)
-        deleted = {tp: it.offset for tp, it in starts.values.items() if it.offset >= before[tp]}
+        deleted = {tp: start.offset for tp, start in starts.values.items() if start.offset >= before[tp]}
         return Results(deleted, starts.errors)
 
     return fan_out_changes(

@@ -70,9 +70,9 @@ def commit_request(
     topic_ids: Mapping[str, UUID] | None = None,
 ) -> OffsetCommitRequest:
     """Return the request, with `topic_ids` if all are known. Raise ValueError for a negative offset."""
-    for tp, it in offsets.items():
-        if it.offset < 0:
-            raise ValueError(f"offset must not be negative; got {it.offset} for {tp}")
+    for tp, offset in offsets.items():
+        if offset.offset < 0:
+            raise ValueError(f"offset must not be negative; got {offset.offset} for {tp}")
     return offset_commit.commit_request(
         group,
         offsets,

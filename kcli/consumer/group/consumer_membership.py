@@ -308,7 +308,9 @@ class TopicNames:
         """Return the names known so far; names of other topics are forgotten."""
         known = {t.topic_id: t.name for t in self._client.metadata.cluster.topics.values() if t.topic_id is not None}
         self._requested_names = {
-            it: name for it in topic_ids if (name := known.get(it) or self._requested_names.get(it)) is not None
+            topic_id: name
+            for topic_id in topic_ids
+            if (name := known.get(topic_id) or self._requested_names.get(topic_id)) is not None
         }
         return self._requested_names
 

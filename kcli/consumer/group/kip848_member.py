@@ -232,7 +232,7 @@ class Kip848Member:
         self.epoch = response.member_epoch
         if response.assignment is not None:
             assigned = response.assignment.topic_partitions
-            self.target = {it.topic_id: frozenset(it.partitions) for it in assigned if it.partitions}
+            self.target = {topic.topic_id: frozenset(topic.partitions) for topic in assigned if topic.partitions}
         elif self.target is None:
             self.target = {}
         self._judge_target()

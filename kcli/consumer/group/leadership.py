@@ -134,7 +134,9 @@ def assign_partitions(
     strategy: Strategy, members: Iterable[JoinedMember], topics: Mapping[str, Topic]
 ) -> dict[str, bytes]:
     """Return the assignment of each member by member id, encoded for SyncGroup."""
-    assignor_members = [strategy.member(it.member_id, it.subscription, it.instance_id) for it in members]
+    assignor_members = [
+        strategy.member(member.member_id, member.subscription, member.instance_id) for member in members
+    ]
     assignments = strategy.assign(topics, assignor_members)
     return {
         member_id: encode_assignment(Assignment(assigned_partitions=by_topic(partitions)))

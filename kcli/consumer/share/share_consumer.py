@@ -183,7 +183,9 @@ class ShareConsumer:
         self._epoch = response.member_epoch
         if response.assignment is not None:
             topics = response.assignment.topic_partitions
-            self._assigned = frozenset(PartitionId(it.topic_id, number) for it in topics for number in it.partitions)
+            self._assigned = frozenset(
+                PartitionId(topic.topic_id, number) for topic in topics for number in topic.partitions
+            )
 
     def _refused(self, error: KcliError, node: Node) -> None:
         if isinstance(error, UnsupportedVersion) or getattr(error, "code", 0) == ErrorCode.UNSUPPORTED_VERSION:
@@ -218,7 +220,7 @@ class ShareConsumer:
     def _partitions_by_leader(self) -> dict[int, list[PartitionId]]:
         """Return the assigned partitions by the id of their leader; request metadata if one is unknown."""
         metadata = self._client.metadata
-        topics = {it.topic_id: it for it in metadata.cluster.topics.values() if it.topic_id is not None}
+        topics = {topic.topic_id: topic for topic in metadata.cluster.topics.values() if topic.topic_id is not None}
         leaders: dict[int, list[PartitionId]] = {}
         for partition_id in self._assigned:
             topic = topics.get(partition_id.topic_id)
@@ -228,7 +230,7 @@ class ShareConsumer:
                 continue
             self._names[partition_id] = TopicPartition(info.topic, info.partition)
             leaders.setdefault(info.leader, []).append(partition_id)
-        self.partitions = frozenset(self._names[it] for it in self._assigned if it in self._names)
+        self.partitions = frozenset(self._names[id] for id in self._assigned if id in self._names)
         return leaders
 
     def _send_fetch(self, node: Node, wanted: list[PartitionId], max_records: int) -> None:
@@ -258,9 +260,9 @@ class ShareConsumer:
             return []
         acquired = []
         partitions = {
-            PartitionId(t.topic_id, it.partition_index): it for t in future.value().responses for it in t.partitions
+            PartitionId(t.topic_id, row.partition_index): row for t in future.value().responses for row in t.partitions
         }
-        self._judge(exchange.acknowledged, {it: data.acknowledge_error_code for it, data in partitions.items()})
+        self._judge(exchange.acknowledged, {id: data.acknowledge_error_code for id, data in partitions.items()})
         for partition_id, data in partitions.items():
             if data.error_code:
                 self._partition_failed(partition_id, data, node.id, now_ms)
@@ -291,7 +293,7 @@ class ShareConsumer:
 
     def _decoded(self, partition_id: PartitionId, data: PartitionData, node_id: int) -> AcquiredRecords:
         """Return the acquired records of a partition. Raise CorruptRecords and RecordTooLarge."""
-        ranges = sorted((it.first_offset, it.last_offset) for it in data.acquired_records)
+        ranges = sorted((acquired.first_offset, acquired.last_offset) for acquired in data.acquired_records)
         columns, next_offset = decode_acquired(
             self._names[partition_id], data.records, ranges, self._config.max_decompressed_batch_bytes
         )
@@ -312,14 +314,14 @@ class ShareConsumer:
 
     def _judge(self, acknowledged: _Acknowledged, codes: Mapping[PartitionId, int]) -> None:
         """Record the acknowledgements of partitions whose outcome is an error code."""
-        for partition_id in acknowledged.keys() & {it for it, code in codes.items() if code}:
+        for partition_id in acknowledged.keys() & {id for id, code in codes.items() if code}:
             error = BrokerError(codes[partition_id], api="ShareAcknowledge")
             self._fail({partition_id: acknowledged[partition_id]}, error)
 
     def _fail(self, acknowledged: _Acknowledged, error: KcliError) -> None:
         for partition_id, ranges in acknowledged.items():
             kept = (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT)
-            offsets = sum(it.last - it.first + 1 for it in ranges if it.type in kept)
+            offsets = sum(span.last - span.first + 1 for span in ranges if span.type in kept)
             if offsets:
                 self.failed.append(FailedAcknowledgement(self._names[partition_id], offsets, error))
 
@@ -353,9 +355,9 @@ class ShareConsumer:
         self._judge(
             sent,
             {
-                PartitionId(topic.topic_id, it.partition_index): getattr(it, "acknowledge_error_code", it.error_code)
+                PartitionId(topic.topic_id, row.partition_index): getattr(row, "acknowledge_error_code", row.error_code)
                 for topic in response.responses
-                for it in topic.partitions
+                for row in topic.partitions
             },
         )
 

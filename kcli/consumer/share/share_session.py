@@ -135,15 +135,15 @@ class ShareSession:
                 topic_id=topic_id,
                 partitions=[
                     FetchPartition(
-                        partition_index=it.partition, acknowledgement_batches=_batches(acknowledgements.get(it, ()))
+                        partition_index=id.partition, acknowledgement_batches=_batches(acknowledgements.get(id, ()))
                     )
-                    for it in found
+                    for id in found
                 ],
             )
             for topic_id, found in _by_topic({*added, *acknowledgements})
         ]
         request.forgotten_topics_data = [
-            ForgottenTopic(topic_id=topic_id, partitions=[it.partition for it in found])
+            ForgottenTopic(topic_id=topic_id, partitions=[id.partition for id in found])
             for topic_id, found in _by_topic(removed)
         ]
         self.partitions = keep
@@ -163,9 +163,9 @@ class ShareSession:
                 topic_id=topic_id,
                 partitions=[
                     AcknowledgePartition(
-                        partition_index=it.partition, acknowledgement_batches=_batches(acknowledgements[it])
+                        partition_index=id.partition, acknowledgement_batches=_batches(acknowledgements[id])
                     )
-                    for it in ids
+                    for id in ids
                 ],
             )
             for topic_id, ids in _by_topic(acknowledgements)

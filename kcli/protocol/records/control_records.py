@@ -54,7 +54,7 @@ def _section_columns(opened: OpenedSections, section: OpenedSection, rows: Ints)
         except CorruptRecords as problem:
             opened.fail(row, problem.message)
             break
-    return _columns([it for it in texts if it[0].offset >= section.section.fetch_offset]) if texts else None
+    return _columns([text for text in texts if text[0].offset >= section.section.fetch_offset]) if texts else None
 
 
 def _batch_texts(opened: OpenedSections, section: OpenedSection, row: int) -> list[tuple[Record, int]]:

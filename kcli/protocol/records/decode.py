@@ -76,7 +76,7 @@ def decode_sections(
         section = opened.section_of(int(large[0]))
         divided = _divide_batch(opened, section, int(large[0]), max_decompressed_bytes)
         if divided is not None:
-            parts = [divided if it is section else it.section for it in opened.sections]
+            parts = [divided if part is section else part.section for part in opened.sections]
             return decode_sections(parts, check_crcs=check_crcs, max_decompressed_bytes=max_decompressed_bytes)
     in_place, to_move = _divide(opened)
     columns: dict[OpenedSection, RecordColumns] = {}
@@ -185,7 +185,7 @@ def _decode_in_copy(
                 else:
                     output.write(view[start:end])
                     messages.append(
-                        Messages.plain(*(np.array([it]) for it in (row, used_before, output.used, base_offset)))
+                        Messages.plain(*(np.array([value]) for value in (row, used_before, output.used, base_offset)))
                     )
                 continue
             except CorruptRecords as problem:
@@ -276,7 +276,7 @@ def _decode_messages(buffer: Buffer, data: Octets, messages: Messages) -> _Decod
 
 def _join_decoded(first: _Decoded, second: _Decoded) -> _Decoded:
     """Join records over the same buffer, in the order of their batches."""
-    owners = np.concatenate([np.repeat(it.rows, np.diff(it.edges)) for it in (first, second)])
+    owners = np.concatenate([np.repeat(part.rows, np.diff(part.edges)) for part in (first, second)])
     columns = RecordColumns.join([first.columns, second.columns]).take(np.argsort(owners, kind="stable"))
     order = np.argsort(np.concatenate((first.rows, second.rows)))
     counts = np.concatenate((np.diff(first.edges), np.diff(second.edges)))[order]

@@ -378,7 +378,7 @@ class _AbortedRanges:
 
     def remaining(self) -> list[tuple[int, int]]:
         """Return the transactions not yet passed as (producer id, first offset), to continue with later."""
-        return [(producer_id, 0) for producer_id in self._aborting] + [(it[1], it[0]) for it in self._upcoming]
+        return [(producer_id, 0) for producer_id in self._aborting] + [(id, first) for first, id in self._upcoming]
 
     def _advance(self, last_offset: int) -> None:
         while self._upcoming and self._upcoming[0][0] <= last_offset:
