@@ -1,21 +1,17 @@
 """The `kcli consume` family: read records of topics and print them.
 
-`topic` is the command: it parses the options (`options`), builds a renderer and filters, and starts one of three
-sessions:
+`topic` is the command: it takes its `options`, builds a renderer and filters, and starts one of three sessions:
 
-- `range_session`: a read without a group. It resolves the ranges, prints, and reports the coverage. `range_source`
-  makes the source of its records, `checkpointer` has the file of `--checkpoint`.
+- `range_session`: a read without a group. It resolves the ranges, makes the source of the records, prints, and reports
+  the coverage. `checkpointer` has the file of `--checkpoint`.
 - `member_session`: a read as a member of a group. `committer` commits exactly the printed records.
 - `share_session`: a read as a member of a share group, which acknowledges the printed records.
 
-All use `read_loop`: poll, filter, render, write. `filters` are masks over columns, found by
-`text_search` in many texts at once. `renderer` chooses one of the
-renderers `render_text` (raw values and `format`), `render_json` and `render_tables` (csv, tsv, table), which join
-`text_columns` to rows; `header_table` has the headers of many records.
-With -s, --where, --select or --columns, `decoding` makes `decoded_columns` of the columns, `expressions` are those of
-jq, and `render_decoded` has the renderers.
-`coverage_report` renders the coverage that `kcli.consumer.coverage` has decided, the messages of a member, and the
-exit status.
+All use `read_loop`: poll, filter, render, write; and `reports`: the coverage that `kcli.consumer.coverage` has decided,
+all other tables and sentences on stderr, and the exit status. `filters` are masks over columns, found by `text_search`
+in many texts at once. `renderer` chooses one of the renderers `render_text` (raw values and formats) and
+`render_structured` (json, csv, tsv, table), which join `text_columns` to rows. With -s, --where, --select or --columns,
+`decoding` makes `decoded_columns` of the columns, and `render_decoded` has the renderers.
 
 **Non-obvious**
 

@@ -6,10 +6,22 @@ then --where decides; -n counts the remaining records; --select makes the output
 A failure concerns one record and ends nothing. A key or value that does not decode is printed raw beside its error; in
 expressions it is null. A record for which --where fails is not printed, and one for which --select fails prints
 nothing, as with jq. All failures are counted, and make the exit status 1.
+
+Expressions are in jq's language, over records as `--output jsonl` prints them. jq rather than JMESPath: users know it,
+it calculates and compares (`.value.price * .value.count > 100`), and its library is as fast: 120,000 records per second
+of one core against 101,000 of JMESPath for the same condition, and 72,000 with the parsing of JSON that JMESPath leaves
+to Python.
+
+**Non-obvious**
+
+- One call per record is as fast as one for a thousand, and an error then belongs to one record.
+- The program itself writes its results as JSON (`tojson`): numbers keep all their digits, which Python's float loses.
+- A program is compiled alone first: the message then has the columns of the user's text.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,20 +29,19 @@ import numpy as np
 
 from kcli.cli import exit_status
 from kcli.cli.consume.decoded_columns import DecodedColumns, schema_headers
-from kcli.cli.consume.expressions import select, where
 from kcli.cli.consume.render_decoded import decoded_json_objects
 from kcli.cli.consume.text_columns import joined_spans
 from kcli.cli.serde_options import SIDES, by_side
 from kcli.errors import ConfigError
-from kcli.schemas.serdes import WITH_SCHEMA, DecodeError, make_decoder
+from kcli.schemas.serdes import WITH_SCHEMA, DecodeError, make_decoder, missing_extra
 
 if TYPE_CHECKING:
-    from kcli.cli.consume.expressions import Expression
     from kcli.cli.consume.options import DecodeOptions
     from kcli.protocol.records.columns import RecordColumns
     from kcli.schemas.registry_client import SchemaRegistry
     from kcli.schemas.serdes import Decoder, Side
     from kcli.structs import TopicPartition
+
 
 _REPORTED_AT_ONCE = 10
 
@@ -215,3 +226,48 @@ class Decoding:
         if not self.counts or status == exit_status.INTERRUPTED:
             return status
         return exit_status.FAILED
+
+
+class Expression:
+    """A compiled jq program of an option; `option` is --where or --select."""
+
+    def __init__(self, option: str, text: str, wrapped: str) -> None:
+        """`wrapped` is the program to run, with `{}` for the user's text. Raise ConfigError for an invalid program."""
+        try:
+            import jq
+        except ImportError:
+            raise missing_extra(option, "jq") from None
+        self.option = option
+        try:
+            jq.compile(text)
+            self._program = jq.compile(wrapped.format(f"(\n{text}\n)"))
+        except ValueError as error:
+            raise ConfigError(f"{option}: {text!r} is not a valid jq expression: {_problem(error)}") from None
+
+    def first(self, line: str) -> Any:
+        """Return the first result for a record in JSON. Raise ValueError for an error of the program."""
+        try:
+            return self._program.input_text(line).first()
+        except StopIteration:
+            raise ValueError("the expression has halted") from None
+
+    def all(self, line: str) -> list[str]:
+        """Return all results for a record in JSON. Raise ValueError for an error of the program."""
+        results: list[str] = self._program.input_text(line).all()
+        return results
+
+
+def where(text: str) -> Expression:
+    """Return the expression of --where: `first` is true if any of its results is neither false nor null."""
+    return Expression("--where", text, "any({}; .)")
+
+
+def select(text: str) -> Expression:
+    """Return the expression of --select: `all` returns the JSON text of each result."""
+    return Expression("--select", text, "{}|tojson")
+
+
+def _problem(error: ValueError) -> str:
+    """Return the first message of jq in one line: `syntax error, unexpected end of file at line 1, column 2`."""
+    first = str(error).split("\n", 1)[0].removeprefix("jq: error: ")
+    return re.sub(r" at <top-level>, (line \d+, column \d+):$", r" at \1", first)

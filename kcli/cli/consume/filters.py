@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kcli.cli.consume.header_table import HeaderTable
     from kcli.cli.consume.options import FilterOptions
-    from kcli.cli.consume.text_columns import Ints
+    from kcli.cli.consume.text_columns import HeaderTable, Ints
     from kcli.protocol.records.columns import RecordColumns
 
     Mask = NDArray[np.bool_]
@@ -67,7 +66,7 @@ def matching_rows(filters: Filters, columns: RecordColumns) -> Mask:
     """Return the mask of the records that match."""
     import numpy as np
 
-    from kcli.cli.consume.header_table import header_table
+    from kcli.cli.consume.text_columns import header_table
 
     mask: Mask = np.ones(len(columns), np.bool_)
     if filters.key is not None:

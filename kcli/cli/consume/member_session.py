@@ -8,15 +8,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.cli import exit_status
 from kcli.cli.consume.committer import Committer
-from kcli.cli.consume.coverage_report import member_items, member_table, partitions_text, reset_text
-from kcli.cli.consume.range_session import FollowReports, reporter, unreadable
 from kcli.cli.consume.read_loop import PrintedRecords, Sink, complete_document, print_records
+from kcli.cli.consume.reports import (
+    FollowReports,
+    member_items,
+    member_table,
+    partitions_text,
+    reporter,
+    reset_text,
+    unreadable,
+)
 from kcli.cli.environment import HURRIED_MS, StopSignals
 from kcli.consumer.coverage import StopReason
 from kcli.errors import KcliError, TimeoutExpired
 
 if TYPE_CHECKING:
-    from kcli.cli.consume.range_session import PrintOptions
+    from kcli.cli.consume.read_loop import PrintOptions
     from kcli.cli.consume.renderer import Output, RenderBatch, Renderer
     from kcli.cli.environment import Environment
     from kcli.client.consumer_network_client import ConsumerNetworkClient

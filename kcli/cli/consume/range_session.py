@@ -1,67 +1,150 @@
-"""One read without a group: resolve the ranges, print the records, report the coverage."""
+"""One read without a group: make its source of records, resolve the ranges, print, report the coverage."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Protocol
 
 from kcli.cli import exit_status
-from kcli.cli.consume import coverage_report
-from kcli.cli.consume.coverage_report import partitions_text
+from kcli.cli.consume import reports
+from kcli.cli.consume.options import compile_topics
 from kcli.cli.consume.read_loop import (
-    UNLIMITED,
-    Limits,
     PrintedRecords,
+    PrintOptions,
     Sink,
     complete_document,
     print_records,
 )
+from kcli.cli.consume.reports import FollowReports, PartitionReports, reporter, unreadable
 from kcli.cli.environment import StopSignals
 from kcli.cli.output.progress import Progress
 from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason, is_bounded
 from kcli.consumer.subscription import FetchPosition
+from kcli.errors import NotFound
+from kcli.structs import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
     from kcli.cli.consume.checkpointer import Checkpointer
-    from kcli.cli.consume.decoding import Decoding
-    from kcli.cli.consume.filters import Filters
-    from kcli.cli.consume.range_source import RangeSource
-    from kcli.cli.consume.renderer import Renderer
+    from kcli.cli.consume.options import OffsetSpecs, SourceOptions
     from kcli.cli.environment import Environment
+    from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.consumer.read_range import ReadRange
+    from kcli.client.requests import Results
+    from kcli.consumer.coverage import PartitionCoverage
+    from kcli.consumer.read_checkpoint import Selection
+    from kcli.consumer.read_range import ReadRange, ResolvedRange
     from kcli.consumer.retry_backoff import RetryState
+    from kcli.consumer.subscription import FetchPosition
+    from kcli.protocol.records.columns import RecordColumns
     from kcli.structs import TopicPartition
 
-SIGN_OF_LIFE_MS = 10_000.0
-_REPORT_INTERVAL_MS = 1000.0
-_END_INTERVAL_MS = 250.0
-_SILENCE_MS = 5_000.0
+
+class RangeSource(Protocol):
+    """Records of ranges with their coverage: a `RangeReader`, or one that returns its records in another order."""
+
+    @property
+    def ranges(self) -> Mapping[TopicPartition, ReadRange]: ...
+    @property
+    def done(self) -> bool: ...
+    def resolve(self, deadline_ms: float) -> Results[TopicPartition, ResolvedRange]: ...
+    def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]: ...
+    def coverage(self) -> list[PartitionCoverage]: ...
+    def positions(self) -> dict[TopicPartition, FetchPosition]: ...
+    def followed(self) -> dict[TopicPartition, bool]: ...
+    def retry_states(self) -> dict[TopicPartition, RetryState]: ...
+    def close(self) -> None: ...
 
 
-class PrintOptions(NamedTuple):
-    """The rendering and the filters of records, early ends, and the reports on standard error.
+def find_topics(
+    client: ConsumerNetworkClient, expression: str, config: ConsumerConfig, deadline_ms: float, *, may_wait: bool
+) -> dict[str, list[int] | None]:
+    """Return the topics whose whole name matches. Raise NotFound if there are none, unless the read waits for them."""
+    from kcli.client.metadata import matching_topics
 
-    `notes` are reported before the first record. `quiet` suppresses notes and tables; `verbose` adds signs of life.
-    `decoding` decodes keys and values, and has the expressions. `checkpoint` stores the positions of printed records.
+    cluster, pattern = client.topics_metadata(None, deadline_ms), compile_topics(expression)
+    names = matching_topics(cluster, pattern, with_internal=not config.exclude_internal_topics)
+    if not names and not may_wait:
+        raise NotFound(f"--topics: no topic matches {expression!r}")
+    return dict.fromkeys(sorted(names))
+
+
+@contextmanager
+def open_checkpoint(env: Environment, path: str | None, report: Callable[[str], None]) -> Iterator[Checkpointer | None]:
+    """Open the checkpoint, and unlock it at the end; None without one."""
+    if path is None:
+        yield None
+        return
+    from kcli.cli.consume.checkpointer import Checkpointer
+
+    with closing(Checkpointer(path, env.stdout_bytes, env.clock, report)) as checkpoint:
+        yield checkpoint
+
+
+def selection_of(
+    expression: str | None,
+    wanted: Mapping[str, list[int] | None],
+    specs: OffsetSpecs,
+    ranges: Iterable[TopicPartition],
+    *,
+    control: bool,
+) -> Selection:
+    """Return the topics of a read, with their partitions unless all of a topic are read."""
+    from kcli.consumer.read_checkpoint import Selection
+
+    numbers = numbers_by_topic(ranges)
+    return Selection(
+        {
+            name: None if given is None and not specs.names_only_partitions() else tuple(numbers.get(name, ()))
+            for name, given in wanted.items()
+        },
+        expression,
+        control,
+    )
+
+
+def make_source(
+    client: ConsumerNetworkClient,
+    ranges: Mapping[TopicPartition, ReadRange],
+    config: ConsumerConfig,
+    options: SourceOptions,
+    *,
+    deadline_ms: float,
+    follow_new: Collection[str] = (),
+    follow_pattern: str | None = None,
+    epochs: Mapping[TopicPartition, int] | None = None,
+) -> RangeSource:
+    """Return the source of these ranges, or of their last records.
+
+    `follow_pattern`: topics that are created later and match it are read too. `epochs`: the ranges go on from a
+    checkpoint.
     """
+    from kcli.consumer.range_reader import RangeReader
 
-    renderer: Renderer
-    filters: Filters | None = None
-    limits: Limits = UNLIMITED
-    stats: bool = False
-    quiet: bool = False
-    verbose: bool = False
-    notes: Sequence[str] = ()
-    decoding: Decoding | None = None
-    checkpoint: Checkpointer | None = None
+    decode = None
+    if options.control:
+        from kcli.protocol.records.control_records import decode_control
 
-    def status(self, status: int) -> int:
-        """Report the failures of decoding, and return the exit status of a read that would end with `status`."""
-        if self.decoding is None:
-            return status
-        self.decoding.report_summary()
-        return self.decoding.status(status)
+        decode = decode_control
+    is_tail = options.tail is not None and epochs is None
+    if options.tail is not None and is_tail:
+        from kcli.consumer.tail import find_tail
+
+        ranges = find_tail(client, ranges, config, options.tail, deadline_ms, decode=decode)
+    reader = RangeReader(
+        client,
+        ranges,
+        config,
+        follow_new=follow_new,
+        follow_pattern=None if follow_pattern is None else compile_topics(follow_pattern),
+        decode=decode,
+        epochs=epochs,
+    )
+    if not (options.merge or is_tail):
+        return reader
+    from kcli.consumer.merged_reader import WAIT_MS, MergedReader
+
+    return MergedReader(reader, client.clock, wait_ms=WAIT_MS if options.merge else 0.0)
 
 
 def print_ranges(
@@ -98,10 +181,10 @@ def print_ranges(
     partitions.report()
     coverage = ReadCoverage.of(reader.coverage(), stop, printed.first_unprinted)
     if with_table:
-        env.report_lines(coverage_report.coverage_table(coverage, reader.ranges, printed.counts).split("\n"))
+        env.report_lines(reports.coverage_table(coverage, reader.ranges, printed.counts).split("\n"))
     if options.stats:
         env.report_lines(printed.stats(env.clock.now_ms() - started_ms).split("\n"))
-    status = options.status(coverage_report.read_status(coverage))
+    status = options.status(reports.read_status(coverage))
     if stop is StopReason.IDLE and failing:  # no record arrived because none could
         for sentence in unreadable(failing):
             env.report(f"kcli: {sentence}")
@@ -162,7 +245,7 @@ def _print_ranges(
         )
     env.interrupted = interrupt.requested
     coverage = ReadCoverage.of(reader.coverage(), stop, printed.first_unprinted)
-    sink.write(renderer.end(coverage_report.coverage_items(coverage, reader.ranges, printed.counts)))
+    sink.write(renderer.end(reports.coverage_items(coverage, reader.ranges, printed.counts)))
     if checkpoint is not None:
         checkpoint.finish(printed_positions)
     return stop
@@ -175,137 +258,3 @@ def _offsets_passed(reader: RangeSource) -> int:
 
 def _shows_progress(env: Environment, ranges: Mapping[TopicPartition, ReadRange], options: PrintOptions) -> bool:
     return is_bounded(ranges) and not env.stdout_is_terminal and not options.quiet
-
-
-def reporter(env: Environment, prefix: str, *, quiet: bool) -> Callable[[str], None]:
-    """Return a function that reports a sentence on stderr after this prefix; one without effect if `quiet`."""
-
-    def report(sentence: str) -> None:
-        if not quiet:
-            env.report(f"{prefix}: {sentence}")
-
-    return report
-
-
-class FollowReports:
-    """Report the end of the log once for each followed partition, and with -v a sign of life at intervals.
-
-    `followed` returns the followed partitions, each with whether it was read to the log end. The end is reported when
-    each of them was at its end at some time. `retry_states` returns the failures because of which nothing arrives;
-    they are reported after five seconds, because nothing else distinguishes a dead broker from a topic without news.
-    """
-
-    def __init__(
-        self,
-        env: Environment,
-        prefix: str,
-        followed: Callable[[], Mapping[TopicPartition, bool]],
-        retry_states: Callable[[], Mapping[TopicPartition, RetryState]],
-        printed: PrintedRecords,
-        options: PrintOptions,
-    ) -> None:
-        self._clock = env.clock
-        self._report = reporter(env, prefix, quiet=options.quiet)
-        self._followed = followed
-        self._retry_states = retry_states
-        self._failing: set[TopicPartition] = set()
-        self._printed = printed
-        self._limits = options.limits
-        self._reached: set[TopicPartition] = set()
-        self._reported: set[TopicPartition] = set()
-        self._next_ms = 0.0
-        self._next_sign_ms = env.clock.now_ms() + SIGN_OF_LIFE_MS if options.verbose else float("inf")
-
-    def tick(self) -> None:
-        """Report what is due."""
-        now_ms = self._clock.now_ms()
-        if now_ms >= self._next_ms:
-            self._next_ms = now_ms + (_REPORT_INTERVAL_MS if self._reported else _END_INTERVAL_MS)
-            self._report_end()
-            self._report_failures(now_ms)
-        if now_ms >= self._next_sign_ms:
-            self._next_sign_ms = now_ms + SIGN_OF_LIFE_MS
-            self._report(f"{self._printed.total.records} records printed{self._end_text()}")
-
-    def _report_end(self) -> None:
-        if self._limits.is_reached(self._printed.total.records):
-            return  # records after the limit were read, but not printed
-        followed = self._followed()
-        self._reached.update(tp for tp, at_end in followed.items() if at_end)
-        new = followed.keys() - self._reported
-        if new and self._reached.issuperset(followed):
-            self._reported |= new
-            self._report(f"reached the end of {partitions_text(new)}; waiting for new records")
-
-    def _report_failures(self, now_ms: float) -> None:
-        states = self._retry_states()
-        if not states and not self._failing:
-            return
-        followed = self._followed()
-        recovered = [tp for tp in self._failing - states.keys() if tp in followed]
-        if recovered:
-            self._report(f"{partitions_text(recovered)}: the broker answers again")
-        self._failing &= states.keys()
-        late = {tp: it for tp, it in states.items() if now_ms - it.since_ms >= _SILENCE_MS and tp not in self._failing}
-        self._failing.update(late)
-        for sentence in unreadable(late):
-            self._report(f"{sentence}; still trying")
-
-    def _end_text(self) -> str:
-        followed = self._followed()
-        if not followed:
-            return ""
-        failing = f", {len(self._failing)} cannot be read" if self._failing else ""
-        return f"; {sum(followed.values())} of {len(followed)} partitions are read to the end{failing}"
-
-
-def unreadable(states: Mapping[TopicPartition, RetryState]) -> list[str]:
-    """Return one sentence for all partitions with the same failure."""
-    partitions_of: dict[str, list[TopicPartition]] = {}
-    for tp, state in states.items():
-        partitions_of.setdefault(state.error.message, []).append(tp)
-    return [f"{partitions_text(tps)}: nothing can be read: {error}" for error, tps in partitions_of.items()]
-
-
-class PartitionReports:
-    """Report each note on a partition and each failure of one once, while other partitions are still read.
-
-    `failures_in_table`: the failures are in the coverage table, and are not reported before it.
-    """
-
-    def __init__(
-        self,
-        env: Environment,
-        coverage: Callable[[], Sequence[PartitionCoverage]],
-        *,
-        with_notes: bool,
-        failures_in_table: bool,
-    ) -> None:
-        self._env = env
-        self._coverage = coverage
-        self._reported: set[tuple[TopicPartition, str]] = set()
-        self._noted: set[TopicPartition] = set()
-        self._with_notes = with_notes
-        self._failures_in_table = failures_in_table
-        self._next_ms = 0.0
-
-    def tick(self, partition_count: int) -> None:
-        """Report new partitions at once, and other news at most once a second."""
-        now_ms = self._env.clock.now_ms()
-        if now_ms >= self._next_ms or partition_count > len(self._noted):
-            self._next_ms = now_ms + _REPORT_INTERVAL_MS
-            self.report()
-
-    def report(self) -> None:
-        """Report new notes and failures now."""
-        coverage = self._coverage()
-        sentences = []
-        if self._with_notes:
-            sentences += coverage_report.notes(one for one in coverage if one.tp not in self._noted)
-        self._noted.update(one.tp for one in coverage)
-        if not self._failures_in_table:
-            new = [one for one in coverage if (one.tp, one.reason) not in self._reported]
-            self._reported.update((one.tp, one.reason) for one in new)
-            sentences += coverage_report.failures(new)
-        for sentence in sentences:
-            self._env.report(f"kcli: {sentence}")

@@ -21,9 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kcli.cli.consume.decoded_columns import DecodedColumns, plain_text
-from kcli.cli.consume.format import Field, FormatPart
-from kcli.cli.consume.render_json import json_member, json_renderer, objects_with
-from kcli.cli.consume.render_tables import (
+from kcli.cli.consume.render_structured import (
     FIELDS,
     HEADINGS,
     JSON,
@@ -32,11 +30,16 @@ from kcli.cli.consume.render_tables import (
     Separated,
     Side,
     flat_cells,
+    json_member,
+    json_renderer,
+    objects_with,
     separated_renderer,
     shown_rows,
     table_renderer,
 )
 from kcli.cli.consume.render_text import (
+    Field,
+    FormatPart,
     TextStyle,
     encoded,
     field_columns,

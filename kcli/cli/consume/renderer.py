@@ -11,7 +11,7 @@ from kcli.errors import ConfigError
 if TYPE_CHECKING:
     import re
 
-    from kcli.cli.consume.format import Field, FormatPart
+    from kcli.cli.consume.render_text import Field, FormatPart
     from kcli.protocol.records.columns import RecordColumns
     from kcli.structs import TopicPartition
 
@@ -64,10 +64,10 @@ def make_renderer(options: RenderOptions) -> Renderer:
 
         return text_renderer(parts, null=options.raw.null, terminal=options.terminal, highlights=options.highlights)
     if options.output in ("json", "jsonl"):
-        from kcli.cli.consume.render_json import json_renderer
+        from kcli.cli.consume.render_structured import json_renderer
 
         return json_renderer(lines=options.output == "jsonl", terminal=options.terminal)
-    from kcli.cli.consume.render_tables import separated_renderer, table_renderer
+    from kcli.cli.consume.render_structured import separated_renderer, table_renderer
 
     if options.output == "table":
         return table_renderer(options.highlights)
@@ -112,7 +112,7 @@ def _decoded_renderer(options: RenderOptions, parts: Sequence[FormatPart] | None
 
 def _format_parts(options: RenderOptions) -> list[FormatPart] | None:
     """Return the parts of the format; None for --output."""
-    from kcli.cli.consume.format import compile_format, raw_format
+    from kcli.cli.consume.render_text import compile_format, raw_format
 
     raw, delimiter = options.raw, None if options.raw.delimiter == "\\n" else options.raw.delimiter
     if options.output is not None:
@@ -140,7 +140,7 @@ def _require_decoder(option: str, field: Field, decoders: Collection[str]) -> No
 
 def parse_columns(text: str, decoders: Collection[str]) -> dict[str, Field]:
     """Return the fields of --columns by the given names. Raise ConfigError."""
-    from kcli.cli.consume.format import NAMED, named_field
+    from kcli.cli.consume.render_text import NAMED, named_field
 
     fields = {}
     for name in map(str.strip, text.split(",")):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.cli import exit_status
-from kcli.cli.consume.coverage_report import partitions_text
-from kcli.cli.consume.range_session import reporter
 from kcli.cli.consume.read_loop import PrintedRecords, Sink, complete_document, print_records
+from kcli.cli.consume.reports import partitions_text, reporter
 from kcli.cli.environment import HURRIED_MS, StopSignals
 from kcli.cli.options import check_choice, given_options
 from kcli.consumer.coverage import StopReason
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kcli.cli.consume.options import DecodeOptions, FilterOptions, MemberOptions, SourceOptions, TopicOptions
-    from kcli.cli.consume.range_session import PrintOptions
+    from kcli.cli.consume.read_loop import PrintOptions
     from kcli.cli.environment import Environment
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.clock import Clock

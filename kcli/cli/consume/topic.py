@@ -23,7 +23,7 @@ from kcli.errors import BrokerError, ConfigError
 if TYPE_CHECKING:
     from kcli.cli.consume.decoding import Decoding
     from kcli.cli.consume.options import OffsetSpecs
-    from kcli.cli.consume.range_session import PrintOptions
+    from kcli.cli.consume.read_loop import PrintOptions
     from kcli.client.config import ConsumerConfig
     from kcli.consumer.share.share_session import AcknowledgeType
 
@@ -111,8 +111,7 @@ def run(
     """
     from kcli.cli.consume.filters import compile_filters
     from kcli.cli.consume.options import parse_offset_specs
-    from kcli.cli.consume.range_session import PrintOptions
-    from kcli.cli.consume.read_loop import Limits
+    from kcli.cli.consume.read_loop import Limits, PrintOptions
     from kcli.cli.consume.renderer import RenderOptions, make_renderer
 
     if member.group is None:
@@ -212,9 +211,9 @@ def _read_ranges(
 ) -> int:
     from kcli.admin.topics import find_partitions
     from kcli.cli.consume.options import choose_ranges, followed_topics, follows_topics
-    from kcli.cli.consume.range_session import print_ranges, reporter
-    from kcli.cli.consume.range_source import find_topics, make_source, open_checkpoint, selection_of
+    from kcli.cli.consume.range_session import find_topics, make_source, open_checkpoint, print_ranges, selection_of
     from kcli.cli.consume.read_loop import Sink, complete_document
+    from kcli.cli.consume.reports import reporter
 
     config, deadline_ms = _config(common, options.isolation_level), common.deadline_ms()
     report = reporter(env, "kcli", quiet=printing.quiet)

@@ -12,8 +12,7 @@ import pytest
 from kcli.cli.consume.decoding import make_decoding
 from kcli.cli.consume.member_session import MemberPlan, print_as_member
 from kcli.cli.consume.options import DecodeOptions
-from kcli.cli.consume.range_session import PrintOptions
-from kcli.cli.consume.read_loop import Limits
+from kcli.cli.consume.read_loop import Limits, PrintOptions
 from kcli.cli.consume.renderer import RenderOptions, make_renderer
 from kcli.errors import KcliError
 from kcli.structs import TopicPartition

@@ -14,13 +14,12 @@ from typing import Any
 
 import pytest
 
-from kcli.cli.consume.coverage_report import partitions_text, reset_text
 from kcli.cli.consume.filters import compile_filters
 from kcli.cli.consume.member_session import MemberPlan, print_as_member
 from kcli.cli.consume.options import FilterOptions
-from kcli.cli.consume.range_session import PrintOptions
-from kcli.cli.consume.read_loop import Limits
+from kcli.cli.consume.read_loop import Limits, PrintOptions
 from kcli.cli.consume.renderer import RenderOptions, make_renderer
+from kcli.cli.consume.reports import partitions_text, reset_text
 from kcli.consumer.retry_backoff import RetryState
 from kcli.consumer.subscription import PositionReset
 from kcli.error_codes import ErrorCode

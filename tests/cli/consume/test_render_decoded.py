@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kcli.cli.consume.decoded_columns import DecodedColumns, part_of
-from kcli.cli.consume.format import Field, named_field
 from kcli.cli.consume.options import RawOptions
+from kcli.cli.consume.render_text import Field, named_field
 from kcli.cli.consume.renderer import RenderOptions, make_renderer
 from kcli.errors import ConfigError
 from kcli.schemas.serdes import DecodeError

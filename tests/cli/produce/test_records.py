@@ -58,7 +58,7 @@ def one_record(text: bytes) -> NewRecord:
 
 
 def test_a_json_line_of_consume() -> None:
-    """The shape documented in kcli/cli/consume/render_json.py."""
+    """The shape documented in kcli/cli/consume/render_structured.py."""
     text = line(
         topic="orders",
         partition=0,

@@ -1,21 +1,25 @@
-"""The reports of a read on standard error (coverage, notes, messages of a group member), and its exit status. Pure.
+"""The reports of a read on standard error: coverage, notes, messages of a group member, failures; and the exit status.
 
 `kcli.consumer.coverage` decides what is complete and what failed; this module renders it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from kcli.cli import exit_status
-from kcli.cli.consume.read_loop import Count
+from kcli.cli.consume.read_loop import Count, PrintedRecords, PrintOptions
 from kcli.cli.output.table import plain_table
 from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason
 from kcli.consumer.read_range import ReadRange
 from kcli.consumer.subscription import PositionReset
 from kcli.structs import TopicPartition, numbers_by_topic
 from kcli.text import format_partitions
+
+if TYPE_CHECKING:
+    from kcli.cli.environment import Environment
+    from kcli.consumer.retry_backoff import RetryState
 
 Ranges = Mapping[TopicPartition, ReadRange]
 Counts = Mapping[TopicPartition, Count]
@@ -158,3 +162,145 @@ def member_table(items: Sequence[Mapping[str, Any]], committed: Mapping[TopicPar
         numbers = (tp.partition, item["end"], item["position"], committed.get(tp), item["printed"])
         rows.append([tp.topic, *numbers])
     return plain_table(MEMBER_HEADINGS, rows)
+
+
+# While a read goes on
+
+SIGN_OF_LIFE_MS = 10_000.0
+_REPORT_INTERVAL_MS = 1000.0
+_END_INTERVAL_MS = 250.0
+_SILENCE_MS = 5_000.0
+
+
+def reporter(env: Environment, prefix: str, *, quiet: bool) -> Callable[[str], None]:
+    """Return a function that reports a sentence on stderr after this prefix; one without effect if `quiet`."""
+
+    def report(sentence: str) -> None:
+        if not quiet:
+            env.report(f"{prefix}: {sentence}")
+
+    return report
+
+
+class FollowReports:
+    """Report the end of the log once for each followed partition, and with -v a sign of life at intervals.
+
+    `followed` returns the followed partitions, each with whether it was read to the log end. The end is reported when
+    each of them was at its end at some time. `retry_states` returns the failures because of which nothing arrives;
+    they are reported after five seconds, because nothing else distinguishes a dead broker from a topic without news.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        prefix: str,
+        followed: Callable[[], Mapping[TopicPartition, bool]],
+        retry_states: Callable[[], Mapping[TopicPartition, RetryState]],
+        printed: PrintedRecords,
+        options: PrintOptions,
+    ) -> None:
+        self._clock = env.clock
+        self._report = reporter(env, prefix, quiet=options.quiet)
+        self._followed = followed
+        self._retry_states = retry_states
+        self._failing: set[TopicPartition] = set()
+        self._printed = printed
+        self._limits = options.limits
+        self._reached: set[TopicPartition] = set()
+        self._reported: set[TopicPartition] = set()
+        self._next_ms = 0.0
+        self._next_sign_ms = env.clock.now_ms() + SIGN_OF_LIFE_MS if options.verbose else float("inf")
+
+    def tick(self) -> None:
+        """Report what is due."""
+        now_ms = self._clock.now_ms()
+        if now_ms >= self._next_ms:
+            self._next_ms = now_ms + (_REPORT_INTERVAL_MS if self._reported else _END_INTERVAL_MS)
+            self._report_end()
+            self._report_failures(now_ms)
+        if now_ms >= self._next_sign_ms:
+            self._next_sign_ms = now_ms + SIGN_OF_LIFE_MS
+            self._report(f"{self._printed.total.records} records printed{self._end_text()}")
+
+    def _report_end(self) -> None:
+        if self._limits.is_reached(self._printed.total.records):
+            return  # records after the limit were read, but not printed
+        followed = self._followed()
+        self._reached.update(tp for tp, at_end in followed.items() if at_end)
+        new = followed.keys() - self._reported
+        if new and self._reached.issuperset(followed):
+            self._reported |= new
+            self._report(f"reached the end of {partitions_text(new)}; waiting for new records")
+
+    def _report_failures(self, now_ms: float) -> None:
+        states = self._retry_states()
+        if not states and not self._failing:
+            return
+        followed = self._followed()
+        recovered = [tp for tp in self._failing - states.keys() if tp in followed]
+        if recovered:
+            self._report(f"{partitions_text(recovered)}: the broker answers again")
+        self._failing &= states.keys()
+        late = {tp: it for tp, it in states.items() if now_ms - it.since_ms >= _SILENCE_MS and tp not in self._failing}
+        self._failing.update(late)
+        for sentence in unreadable(late):
+            self._report(f"{sentence}; still trying")
+
+    def _end_text(self) -> str:
+        followed = self._followed()
+        if not followed:
+            return ""
+        failing = f", {len(self._failing)} cannot be read" if self._failing else ""
+        return f"; {sum(followed.values())} of {len(followed)} partitions are read to the end{failing}"
+
+
+def unreadable(states: Mapping[TopicPartition, RetryState]) -> list[str]:
+    """Return one sentence for all partitions with the same failure."""
+    partitions_of: dict[str, list[TopicPartition]] = {}
+    for tp, state in states.items():
+        partitions_of.setdefault(state.error.message, []).append(tp)
+    return [f"{partitions_text(tps)}: nothing can be read: {error}" for error, tps in partitions_of.items()]
+
+
+class PartitionReports:
+    """Report each note on a partition and each failure of one once, while other partitions are still read.
+
+    `failures_in_table`: the failures are in the coverage table, and are not reported before it.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        coverage: Callable[[], Sequence[PartitionCoverage]],
+        *,
+        with_notes: bool,
+        failures_in_table: bool,
+    ) -> None:
+        self._env = env
+        self._coverage = coverage
+        self._reported: set[tuple[TopicPartition, str]] = set()
+        self._noted: set[TopicPartition] = set()
+        self._with_notes = with_notes
+        self._failures_in_table = failures_in_table
+        self._next_ms = 0.0
+
+    def tick(self, partition_count: int) -> None:
+        """Report new partitions at once, and other news at most once a second."""
+        now_ms = self._env.clock.now_ms()
+        if now_ms >= self._next_ms or partition_count > len(self._noted):
+            self._next_ms = now_ms + _REPORT_INTERVAL_MS
+            self.report()
+
+    def report(self) -> None:
+        """Report new notes and failures now."""
+        coverage = self._coverage()
+        sentences = []
+        if self._with_notes:
+            sentences += notes(one for one in coverage if one.tp not in self._noted)
+        self._noted.update(one.tp for one in coverage)
+        if not self._failures_in_table:
+            new = [one for one in coverage if (one.tp, one.reason) not in self._reported]
+            self._reported.update((one.tp, one.reason) for one in new)
+            sentences += failures(new)
+        for sentence in sentences:
+            self._env.report(f"kcli: {sentence}")
