@@ -18,7 +18,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, TypeVar, cast
 
 from kcli.cli.environment import Environment
 from kcli.cli.parser import Option
@@ -443,17 +443,6 @@ def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
 
         *others, last = known
         raise invalid_value(option, value, f"{', '.join(others)} or {last}")
-
-
-def option_name(field: str) -> str:
-    """Return `--to-offset` for `to_offset`."""
-    return "--" + field.replace("_", "-")
-
-
-def given_options(options: Any) -> dict[str, object]:
-    """Return the values of the options of a class that are given, by the names of the options."""
-    defaults = options._field_defaults
-    return {option_name(n): value for n, value in options._asdict().items() if value not in (defaults.get(n), [])}
 
 
 def check_interval(seconds: float) -> None:

@@ -20,7 +20,16 @@ from kcli.cli.command_table import COMMANDS, GROUPS, changes_cluster, module_of
 from kcli.cli.environment import Environment
 from kcli.errors import ConfigError
 
-__all__ = ["Argument", "Context", "Option", "UnparsedCommand", "build_tree", "invoke"]
+__all__ = [
+    "Argument",
+    "Context",
+    "Option",
+    "UnparsedCommand",
+    "build_tree",
+    "given_options",
+    "invoke",
+    "option_name",
+]
 
 Run = Callable[..., int]
 _SETTINGS = {"help_option_names": ["--help", "-h"]}
@@ -295,6 +304,17 @@ def _fields(cls: Any) -> dict[str, Parameter]:
         )
         for name in cls._fields
     }
+
+
+def option_name(field: str) -> str:
+    """Return `--to-offset` for `to_offset`."""
+    return "--" + field.replace("_", "-")
+
+
+def given_options(options: Any) -> dict[str, object]:
+    """Return the values of the options of a class that are given, by the names of the options."""
+    defaults = options._field_defaults
+    return {option_name(n): value for n, value in options._asdict().items() if value not in (defaults.get(n), [])}
 
 
 # Texts of these may be any bytes: contents of records, and what is compared with them or written between them.

@@ -17,7 +17,7 @@ from kcli.cli.assignor.grammar import (
     parse_owned,
 )
 from kcli.cli.assignor.situation import Situation, described_situation, live_situation
-from kcli.cli.options import given_options
+from kcli.cli.parser import given_options
 from kcli.errors import ConfigError, NotFound, Refused
 
 if TYPE_CHECKING:

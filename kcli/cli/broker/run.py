@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from kcli.cli.environment import Environment
-from kcli.cli.parser import Option
+from kcli.cli.parser import Option, given_options
 from kcli.errors import ConfigError, KcliError
 
 if TYPE_CHECKING:
@@ -24,23 +24,72 @@ _MOST_NODES = 50
 _OPEN = "kcli: listening beyond this machine without access control: anyone can read, write and delete data"
 
 
-def run(
-    env: Environment,
+class DirectoryOptions(NamedTuple):
+    """The directory of the data."""
+
     data_dir: Annotated[
         str | None,
         Option("--data-dir", "-d", metavar="DIR", help="Store the data in DIR. [~/.local/share/kcli/broker]"),
-    ] = None,
+    ] = None
     ephemeral: Annotated[
         bool, Option("--ephemeral", help="Store the data in a temporary directory; remove it at the end.")
-    ] = False,
+    ] = False
+
+    def choose(
+        self,
+        env: Environment,
+        properties: dict[str, str],
+        given: Collection[str],
+        cleanup: ExitStack,
+        default: str,
+    ) -> None:
+        """Set log.dirs in the properties. ConfigError if several directories are `given`."""
+        configured = next((name for name in _DIRECTORIES if name in given), None)
+        own = list(given_options(self))
+        chosen = own + [f"-c {configured}"] * (configured is not None)
+        if len(chosen) > 1:
+            raise ConfigError(f"{' and '.join(chosen)} cannot be combined; choose one")
+        if own:  # an option is stronger than the file
+            for name in _DIRECTORIES:
+                properties.pop(name, None)
+        if self.ephemeral:
+            from tempfile import TemporaryDirectory
+
+            properties["log.dirs"] = cleanup.enter_context(
+                TemporaryDirectory(prefix="kcli-broker-", ignore_cleanup_errors=True)
+            )
+        elif self.data_dir is not None or not any(name in properties for name in _DIRECTORIES):
+            properties["log.dirs"] = _default_directory(env, default) if self.data_dir is None else self.data_dir
+
+
+class ListenerOptions(NamedTuple):
+    """The address of the only listener, which is without encryption and passwords."""
+
     host: Annotated[
         str | None,
         Option("--host", metavar="HOST", help="Listen on HOST, without encryption and passwords. [127.0.0.1]"),
-    ] = None,
+    ] = None
     port: Annotated[
         int | None,
         Option("--port", metavar="PORT", min=0, max=65_535, help="Listen on PORT; 0 chooses a free port. [9092]"),
-    ] = None,
+    ] = None
+
+    def choose(self, properties: dict[str, str], given: Collection[str]) -> None:
+        """Set listeners in the properties. ConfigError if they have some."""
+        if "listeners" in properties:
+            if given_options(self):
+                where = "-c listeners" if "listeners" in given else "listeners of the file in --properties"
+                raise ConfigError(f"{where} cannot be combined with --host or --port; choose one")
+            return
+        host = self.host or "127.0.0.1"
+        shown = f"[{host}]" if ":" in host else host
+        properties["listeners"] = f"PLAINTEXT://{shown}:{9092 if self.port is None else self.port}"
+
+
+def run(
+    env: Environment,
+    directory: DirectoryOptions,
+    listener: ListenerOptions,
     topic: Annotated[
         list[str] | None,
         Option(
@@ -105,7 +154,8 @@ def run(
 
     topics = [_topic(text) for text in topic or []]
     if node is not None:
-        others = {"--nodes": nodes, "--ephemeral": ephemeral, "--host": host, "--port": port, "--topic": topic}
+        ephemeral = directory.ephemeral
+        others = {"--nodes": nodes, "--ephemeral": ephemeral, **given_options(listener), "--topic": topic}
         for option, value in others.items():
             if value not in (None, False):
                 raise ConfigError(f"--node and {option} cannot be combined; the node has the settings of its cluster")
@@ -118,17 +168,17 @@ def run(
         signals = cleanup.enter_context(StopSignals())
         with signals.deferred():  # no signal between creating the directory and registering its cleanup
             default = "broker" if nodes is None and node is None else "cluster"
-            _choose_directory(env, merged, given, data_dir, ephemeral, cleanup, default)
+            directory.choose(env, merged, given, cleanup, default)
         _raise_file_limit()
         if nodes is None and node is None:
             _refuse_cluster_directory(merged)
         if nodes is not None:
-            return _run_cluster(env, merged, nodes, host, port, topics, signals, is_temporary=ephemeral)
+            return _run_cluster(env, merged, nodes, listener, topics, signals, is_temporary=directory.ephemeral)
         where = {**dict.fromkeys(of_file, f"{properties}: "), **dict.fromkeys(given, "-c ")}
         if node is not None:
             where = {**_use_node(env, merged, node), **where}
         else:
-            _choose_listener(merged, given, host, port)
+            listener.choose(merged, given)
         checked, page = _settings(env, merged, where), _MetricsPage()
         if address is not None:
             from kcli.cli.output.openmetrics import metrics_served
@@ -190,49 +240,11 @@ def _topic(text: str) -> tuple[str, int | None]:
     return name, int(count) if colon else None
 
 
-def _choose_directory(
-    env: Environment,
-    properties: dict[str, str],
-    given: Collection[str],
-    data_dir: str | None,
-    ephemeral: bool,
-    cleanup: ExitStack,
-    default: str,
-) -> None:
-    configured = next((name for name in _DIRECTORIES if name in given), None)
-    choices = {"--data-dir": data_dir is not None, "--ephemeral": ephemeral, f"-c {configured}": configured is not None}
-    chosen = [name for name, is_given in choices.items() if is_given]
-    if len(chosen) > 1:
-        raise ConfigError(f"{' and '.join(chosen)} cannot be combined; choose one")
-    if chosen and configured is None:  # an option is stronger than the file
-        for name in _DIRECTORIES:
-            properties.pop(name, None)
-    if ephemeral:
-        from tempfile import TemporaryDirectory
-
-        properties["log.dirs"] = cleanup.enter_context(
-            TemporaryDirectory(prefix="kcli-broker-", ignore_cleanup_errors=True)
-        )
-    elif data_dir is not None or not any(name in properties for name in _DIRECTORIES):
-        properties["log.dirs"] = data_dir if data_dir is not None else _default_directory(env, default)
-
-
 def _default_directory(env: Environment, name: str) -> str:
     from os.path import expanduser, join
 
     base = env.environ.get("XDG_DATA_HOME") or expanduser(join("~", ".local", "share"))
     return join(base, "kcli", name)
-
-
-def _choose_listener(properties: dict[str, str], given: Collection[str], host: str | None, port: int | None) -> None:
-    if "listeners" in properties:
-        if host is not None or port is not None:
-            where = "-c listeners" if "listeners" in given else "listeners of the file in --properties"
-            raise ConfigError(f"{where} cannot be combined with --host or --port; choose one")
-        return
-    host = host or "127.0.0.1"
-    shown = f"[{host}]" if ":" in host else host
-    properties["listeners"] = f"PLAINTEXT://{shown}:{9092 if port is None else port}"
 
 
 def _settings(env: Environment, properties: dict[str, str], where: Mapping[str, str]) -> BrokerConfig:
@@ -435,8 +447,7 @@ def _run_cluster(
     env: Environment,
     properties: dict[str, str],
     nodes: int,
-    host: str | None,
-    port: int | None,
+    listener: ListenerOptions,
     topics: list[tuple[str, int | None]],
     signals: StopSignals,
     *,
@@ -446,8 +457,9 @@ def _run_cluster(
     from kcli.cli.broker.run_cluster import ClusterPlan, run_cluster
 
     directory = next(properties.pop(name) for name in _DIRECTORIES if name in properties)
-    plan = ClusterPlan(nodes, ClusterDirectory(directory), host or "127.0.0.1", port, properties, topics, is_temporary)
-    if host is not None and not _is_loopback(host):
+    host = listener.host or "127.0.0.1"
+    plan = ClusterPlan(nodes, ClusterDirectory(directory), host, listener.port, properties, topics, is_temporary)
+    if not _is_loopback(host):
         env.report(_OPEN)
     return run_cluster(env, plan, signals)
 

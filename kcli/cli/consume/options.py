@@ -15,8 +15,8 @@ import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
-from kcli.cli.options import RegistryOption, given_options
-from kcli.cli.parser import Argument, Option
+from kcli.cli.options import RegistryOption
+from kcli.cli.parser import Argument, Option, given_options
 from kcli.cli.serde_options import MessageOption, SchemaFileOption
 from kcli.consumer.read_range import EARLIEST, LATEST, Bound, FromEnd, FromStart, Offset, ReadRange, Time
 from kcli.errors import ConfigError

@@ -8,7 +8,8 @@ from kcli.cli import exit_status
 from kcli.cli.consume.read_loop import PrintedRecords, Sink, complete_document, print_records
 from kcli.cli.consume.reports import partitions_text, reporter
 from kcli.cli.environment import HURRIED_MS, StopSignals
-from kcli.cli.options import check_choice, given_options
+from kcli.cli.options import check_choice
+from kcli.cli.parser import given_options
 from kcli.consumer.coverage import StopReason
 from kcli.consumer.share.share_session import AcknowledgeType
 from kcli.errors import ConfigError

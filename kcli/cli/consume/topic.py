@@ -17,7 +17,8 @@ from kcli.cli.consume.options import (
     TopicOptions,
 )
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common, given_options
+from kcli.cli.options import Common
+from kcli.cli.parser import given_options
 from kcli.errors import BrokerError, ConfigError
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
 from kcli.cli.group.selection import GroupSelection, LagOptions, Wide
-from kcli.cli.options import Common, given_options
-from kcli.cli.parser import Option
+from kcli.cli.options import Common
+from kcli.cli.parser import Option, given_options
 from kcli.errors import ConfigError, KcliError
 from kcli.text import format_count, format_duration, group_text
 

@@ -21,9 +21,9 @@ from kcli.cli.group.selection import (
     status_of_survey,
 )
 from kcli.cli.options import OUTPUTS as COMMON_OUTPUTS
-from kcli.cli.options import Common, check_choice, given_options, naming
+from kcli.cli.options import Common, check_choice, naming
 from kcli.cli.output.openmetrics import print_metrics
-from kcli.cli.parser import Option
+from kcli.cli.parser import Option, given_options
 from kcli.errors import ConfigError
 from kcli.text import group_text
 

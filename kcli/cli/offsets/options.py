@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, TypedDict
 
-from kcli.cli.options import check_choice, given_options, naming, option_name
-from kcli.cli.parser import Option
+from kcli.cli.options import check_choice, naming
+from kcli.cli.parser import Option, given_options, option_name
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common, given_options, naming
-from kcli.cli.parser import Argument, Option
+from kcli.cli.options import Common, naming
+from kcli.cli.parser import Argument, Option, given_options
 from kcli.cli.produce.options import EncodeOptions, InputOptions, ProducerOptions, RecordOptions
 from kcli.errors import ConfigError
 from kcli.settings import invalid_value
