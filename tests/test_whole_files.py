@@ -21,7 +21,7 @@ from kcli.cli.spark.files import write_text
 from kcli.consumer.read_checkpoint import Checkpoint, Selection
 from kcli.schemas.disk_cache import DiskCache
 from kcli.schemas.schema import Schema
-from kcli.spark.pipelines import compact_files
+from kcli.spark.pipelines.files import compact_files
 from kcli.whole_files import replacing
 
 KCLI = Path(__file__).parent.parent / "kcli"
@@ -148,7 +148,7 @@ OTHER_WRITERS = {
     "cli/spark/files.py": "a device, or a file in a folder without write permission",
     "schemas/protobuf_schema.py": "a folder of mkdtemp",
     "security/tls.py": "a pipe, or a file in memory",
-    "spark/ship.py": "a folder of mkdtemp",
+    "spark/deploy/ship.py": "a folder of mkdtemp",
 }
 
 

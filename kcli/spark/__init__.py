@@ -15,10 +15,9 @@ Steps of a read:
   `kcli consume`, and `arrow` converts the decoded columns to record batches. `views` are the other tables: batches,
   gaps, offsets, groups, members, lag, commits.
 - `sink_options` checks options and columns of a write, and `sink` sends the rows of a task with `kcli.producer`.
-- `commit_listener`, `commit_option` and `group_commits` commit the position of a stream to a consumer group.
+- `commit_listener` and `group_commits` commit the position of a stream to a consumer group.
 - `query_progress` computes the metrics of sources, as offsets behind, from the progress of a query.
-- `session`, `jvm_process`, `class_archive`, `ship`, `inline_source`, `java`, `doctor` and `spark_errors` serve
-  `kcli spark`, whose computations are in `pipelines`.
+- `deploy` starts Spark for `kcli spark` and brings kcli to its machines; `pipelines` are the computations.
 
 Processes and threads: planning runs on the driver or in the planner process, tasks run in forked Python workers. The
 only threads are one committing thread per committed source (`group_commits`) and a short-lived one in `close_session`.
@@ -26,9 +25,7 @@ only threads are one committing thread per committed source (`group_commits`) an
 **Non-obvious**
 
 - Options travel to every task, as those of Spark's Kafka connector do. `env:` and `file:` keep passwords out of them:
-  they are resolved in the process that connects. Spark redacts those that are given (`redaction`).
-- `inline_source` and the functions in `pipelines` that run in tasks (`lag_tasks`, `profile_tasks`) are pickled by
-  value: they must not import kcli at module level, because the remote machine may not have it.
+  they are resolved in the process that connects. Spark redacts those that are given (`client_options.hide_passwords`).
 - Unlike the connector's, a task reads several ranges if there are many small ones: Spark needs more than 10 ms for a
   task (`task_ranges.group_ranges`). `minPartitions` keeps the number of tasks.
 - PySpark's worker collects garbage after each task; `task.freeze_modules` makes that cheap.
@@ -61,9 +58,9 @@ def register(spark: SparkSession) -> None:
     From then on the stream option `commitGroup` works, except over Spark Connect; use `commit_to_group` there.
     Passwords among the options are redacted in plans of this session.
     """
-    from kcli.spark.commit_option import follow_option
-    from kcli.spark.redaction import hide_passwords
-    from kcli.spark.ship import is_archived, register_inline
+    from kcli.spark.client_options import hide_passwords
+    from kcli.spark.commit_listener import follow_option
+    from kcli.spark.deploy.ship import is_archived, register_inline
     from kcli.spark.source import KcliDataSource
 
     if is_archived():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from kcli.spark.arrow_arrays import binary_array, number_array
+from kcli.spark.arrow_arrays import binary_array, headers_array, number_array
 from kcli.spark.record_schema import BATCH_FACTS, MOST_MS
 from kcli.structs import TopicPartition
 
@@ -158,12 +158,6 @@ def _timestamp_type_array(batcher: Batcher, records: RecordColumns) -> Any:
     return number_array(types.astype(np.int32), pa.int32())
 
 
-def _headers_array(_: Batcher, records: RecordColumns) -> Any:
-    from kcli.spark.arrow_headers import headers_array
-
-    return headers_array(records)
-
-
 def _batch_fact(name: str) -> Callable[[Batcher, RecordColumns], Any]:
     return lambda _, records: batch_fact_array(name, records)
 
@@ -176,7 +170,7 @@ _COLUMN_ARRAYS: dict[str, Callable[[Batcher, RecordColumns], Any]] = {
     "offset": lambda _, records: number_array(records.offsets, pa.int64()),
     "timestamp": lambda _, records: timestamp_array(records.timestamps_ms),
     "timestampType": _timestamp_type_array,
-    "headers": _headers_array,
+    "headers": lambda _, records: headers_array(records),
     "key_size": lambda _, records: _size_array(records.key_lengths),
     "value_size": lambda _, records: _size_array(records.value_lengths),
     "headers_size": lambda _, records: _size_array(records.header_ends - records.header_starts),

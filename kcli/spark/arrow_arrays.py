@@ -1,4 +1,4 @@
-"""Arrow arrays from whole buffers: numbers without a copy, and spans of a buffer as binary values.
+"""Arrow arrays from whole buffers: numbers without a copy, spans of a buffer as binary values, lists of headers.
 
 Keys and values are in the fetched buffer, with other bytes between them. With offsets start, end, start, end, ... that
 buffer already is a binary array: its even entries are the wanted ones, and Arrow's `take` collects them natively. This
@@ -13,8 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kcli.protocol.primitives import read_varint
+from kcli.protocol.records.varints import read_varint_column
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from kcli.protocol.records.columns import RecordColumns
 
     Ints: TypeAlias = NDArray[np.int64]
 
@@ -51,3 +56,79 @@ def number_array(values: NDArray[Any], arrow_type: Any, nulls: NDArray[np.bool_]
     """Return numbers of the width of `arrow_type`; null where `nulls` is set."""
     validity = bitmap(~nulls) if nulls is not None and nulls.any() else None
     return pa.Array.from_buffers(arrow_type, len(values), [validity, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+# Headers: the k-th headers of all records are decoded together
+
+_ELEMENT = [pa.field("key", pa.string()), pa.field("value", pa.binary())]
+# Below this number of records with a k-th header, headers are decoded one by one: a single record with thousands of
+# headers must not cost thousands of numpy calls.
+_VECTOR_MINIMUM = 16
+
+
+def headers_array(records: RecordColumns) -> Any:
+    """Return `list<struct<key: string, value: binary>>`.
+
+    A record without headers is null, not empty, as in Spark's connector. Invalid UTF-8 in a name is replaced, as in
+    Java's consumer.
+    """
+    counts = records.header_counts
+    edges = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=edges[1:])
+    with_headers = np.flatnonzero(counts)
+    order = with_headers[np.argsort(-counts[with_headers], kind="stable")]
+    names, values = _spans(records, order, edges)
+    keys = _utf8(binary_array(records.buffer, *names))
+    pairs = pa.StructArray.from_arrays([keys, binary_array(records.buffer, *values)], fields=_ELEMENT)
+    missing = len(counts) - len(with_headers)
+    validity = bitmap(counts > 0) if missing else None
+    kind = pa.list_(pa.struct(_ELEMENT))
+    return pa.Array.from_buffers(kind, len(counts), [validity, pa.py_buffer(edges)], missing, 0, [pairs])
+
+
+def _spans(records: RecordColumns, order: Ints, edges: NDArray[np.int32]) -> tuple[tuple[Ints, Ints], ...]:
+    """Return (starts, lengths) of all names and of all values, in record order; `order` lists records with most headers
+    first.
+    """
+    total = int(edges[-1])
+    name_starts, name_lengths, value_starts, value_lengths = (np.empty(total, np.int64) for _ in range(4))
+    data = np.frombuffer(records.buffer, np.uint8)
+    counts = records.header_counts[order]
+    at = records.header_starts[order]
+    places = edges[order].astype(np.int64)
+    step, live = 0, len(order)
+    while live >= _VECTOR_MINIMUM:
+        lengths, starts, _ = read_varint_column(data, at[:live])
+        sizes, value_at, _ = read_varint_column(data, starts + lengths)
+        place = places[:live] + step
+        name_starts[place], name_lengths[place], value_starts[place], value_lengths[place] = (
+            starts,
+            lengths,
+            value_at,
+            sizes,
+        )
+        at[:live] = value_at + sizes.clip(min=0)
+        step += 1
+        live = int(np.searchsorted(-counts, -step, side="left"))
+    columns = name_starts, name_lengths, value_starts, value_lengths
+    for index in range(live):
+        first = int(places[index])
+        _walk(records.buffer, int(at[index]), first + step, first + int(counts[index]), columns)
+    return (name_starts, name_lengths), (value_starts, value_lengths)
+
+
+def _walk(buffer: Any, at: int, first: int, last: int, columns: tuple[Ints, Ints, Ints, Ints]) -> None:
+    """Write the spans of one record's headers, from buffer position `at`, to the indexes `first` to before `last`."""
+    for place in range(first, last):
+        name_length, name_start = read_varint(buffer, at)
+        value_length, value_start = read_varint(buffer, name_start + name_length)
+        for column, number in zip(columns, (name_start, name_length, value_start, value_length), strict=True):
+            column[place] = number
+        at = value_start + max(value_length, 0)
+
+
+def _utf8(names: Any) -> Any:
+    try:
+        return names.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([name.decode("utf-8", "replace") for name in names.to_pylist()], pa.string())

@@ -3,11 +3,15 @@
 Options are sent with every task, as those of Spark's Kafka connector are. To keep a password out of them,
 `kafka.config.file` names a properties file, and a value `env:NAME` or `file:PATH` is read in the process that connects.
 Config providers and a JAAS login file are read there, too.
+
+Spark shows the options of a query in plans, in its UI and in event logs. It redacts those whose names match a setting
+of the session, which by default knows "password", "secret" and "token", but not JAAS texts and private keys.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -15,6 +19,8 @@ from kcli.errors import ConfigError
 from kcli.spark.option_table import CONFIG_FILE, KAFKA
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from kcli.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 
 _REFUSED = {
@@ -124,3 +130,29 @@ def _file_properties(path: str | None) -> dict[str, str]:
             return canonical(load_properties(file.read()))
     except OSError as error:
         raise ConfigError(f"{KAFKA}{CONFIG_FILE}: cannot read {path}: {error.strerror}") from None
+
+
+# Passwords in plans
+
+REDACTION = "spark.sql.redaction.options.regex"
+
+
+def hide_passwords(spark: SparkSession) -> None:
+    """Add the names of all passwords to the names that the session redacts. Repeated calls have no effect."""
+    pattern = spark.conf.get(REDACTION, "") or ""
+    if (ours := redacted_names()) not in pattern:
+        spark.conf.set(REDACTION, f"{pattern}|{ours}" if pattern else ours)
+
+
+def redacted_names() -> str:
+    """Return a regular expression of Java that finds the options that are passwords, regardless of case."""
+    from kcli.client.config import ClientConfig
+    from kcli.client.librdkafka import KAFKA_NAMES
+    from kcli.schemas.registry_client import RegistrySettings
+
+    names = {
+        name for name in (*ClientConfig.SETTINGS, *KAFKA_NAMES) if ClientConfig.is_secret(KAFKA_NAMES.get(name, name))
+    }
+    of_registry = {name for name in RegistrySettings.SETTINGS if RegistrySettings.is_secret(name)}
+    client = "|".join(re.escape(name) for name in sorted(names))
+    return f"(?i:{re.escape(KAFKA)}(?:{client})|{'|'.join(re.escape(name) for name in sorted(of_registry))})"

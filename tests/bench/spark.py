@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tabulate import tabulate
 
-from kcli.spark.session import close_session, open_session
+from kcli.spark.deploy.session import close_session, open_session
 from tests.real_kafka import KafkaNode, fetch_jars
 from tests.spark.connector import connector_jars, releases
 

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from kcli.spark.session import close_session, open_session
+from kcli.spark.deploy.session import close_session, open_session
 from tests.broker_process import BrokerProcess
 from tests.interop.transactions import readers
 from tests.interop.transactions.histories import Histories

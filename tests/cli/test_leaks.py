@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kcli.errors import ConfigError
-from kcli.spark import session
+from kcli.spark.deploy import session
 from tests.cli.command_lines import ARGUMENTS, words_of
 from tests.cli.fake import Result, run_kcli
 from tests.cli.leaks import FAULTS, MARK, Fault, Scene, echoing_provider

@@ -23,10 +23,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 def main(where: str, bootstrap: str, topic: str, out: str, loaded: str, doubled: str, resumed: str) -> None:
     from pyarrow.parquet import read_table
 
-    from kcli.spark.pipelines.export import Export, export_batch, export_stream
-    from kcli.spark.pipelines.shape import Shape
+    from kcli.spark.deploy.session import close_session, open_session
+    from kcli.spark.pipelines.files.export import Export, export_batch, export_stream
+    from kcli.spark.pipelines.files.shape import Shape
     from kcli.spark.pipelines.source import KafkaSource
-    from kcli.spark.session import close_session, open_session
     from tests.spark.clusters import QUICK_JVM
 
     place = {"remote": where} if where.startswith("sc://") else {"master": where}
@@ -52,9 +52,17 @@ def main(where: str, bootstrap: str, topic: str, out: str, loaded: str, doubled:
 
 def export_and_load(spark: SparkSession, source: KafkaSource, folder: str, to: str) -> None:
     """Export the topic and load it into another one, as `kcli spark load` does."""
-    from kcli.spark.pipelines.export import Export, export_batch
-    from kcli.spark.pipelines.load import Load, outcome, plan_load, read_files, survey_files, target_bounds, write_load
-    from kcli.spark.pipelines.shape import Shape
+    from kcli.spark.pipelines.files.export import Export, export_batch
+    from kcli.spark.pipelines.files.load import (
+        Load,
+        outcome,
+        plan_load,
+        read_files,
+        survey_files,
+        target_bounds,
+        write_load,
+    )
+    from kcli.spark.pipelines.files.shape import Shape
 
     export_batch(spark, source, Export(folder, Shape()))
     load = Load(folder, source._replace(topics={to: None}))

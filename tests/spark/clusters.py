@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.spark.session import lean_home
+from kcli.spark.deploy.session import lean_home
 from tests.real_kafka import free_ports
 
 QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # for short jobs the optimizing compiler does not pay

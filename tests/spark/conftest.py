@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kcli.errors import ConfigError
-from kcli.spark.jvm_process import kill_jvm, running_jvm
-from kcli.spark.session import close_session, open_session
+from kcli.spark.deploy.jvm_process import kill_jvm, running_jvm
+from kcli.spark.deploy.session import close_session, open_session
 from tests.needs import skip_or_fail
 from tests.real_kafka import Kafka
 from tests.spark.clusters import QUICK_JVM
@@ -113,7 +113,7 @@ def spark(spark_folder: Path) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def java() -> None:
     """Skip tests that start a JVM of their own where there is no Java."""
-    from kcli.spark.java import check_java
+    from kcli.spark.deploy.java import check_java
 
     try:
         check_java(os.environ)

@@ -13,7 +13,7 @@ JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def main(bootstrap: str, topic: str, other: str, out: str) -> None:
-    import kcli.spark.session as session
+    import kcli.spark.deploy.session as session
     from kcli.cli.app import run
     from kcli.cli.environment import Environment
 

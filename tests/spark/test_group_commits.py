@@ -11,7 +11,7 @@ import pytest
 
 from kcli.admin.offsets.checks import GroupInUse
 from kcli.errors import KcliError, TimeoutExpired
-from kcli.spark import commit_option
+from kcli.spark import commit_listener
 from kcli.spark.group_commits import CommitThread, GroupCommits, Position, format_note, read_note
 from kcli.spark.options import SourceOptions
 from kcli.spark.stream_checkpoint import CheckpointError, last_position, local_path, position_of, positions_of_progress
@@ -265,10 +265,10 @@ def test_the_last_batch_is_committed_without_its_progress_event(
 ) -> None:
     """A process may end as soon as its query has ended, before the events of the last batch."""
     commits, run = Scripted(), SimpleNamespace(id="q", runId="r")
-    monkeypatch.setattr(commit_option, "options_of_sources", lambda _: {0: options(stream=True, commitGroup="g")})
-    monkeypatch.setattr(commit_option, "checkpoint_of", lambda _: str(tmp_path))
-    monkeypatch.setattr(commit_option, "GroupCommits", lambda *_: commits)
-    committer = commit_option.OptionCommitter(SimpleNamespace(streams=SimpleNamespace(get=lambda _: run)))  # type: ignore[arg-type]
+    monkeypatch.setattr(commit_listener, "options_of_sources", lambda _: {0: options(stream=True, commitGroup="g")})
+    monkeypatch.setattr(commit_listener, "checkpoint_of", lambda _: str(tmp_path))
+    monkeypatch.setattr(commit_listener, "GroupCommits", lambda *_: commits)
+    committer = commit_listener.OptionCommitter(SimpleNamespace(streams=SimpleNamespace(get=lambda _: run)))  # type: ignore[arg-type]
     committer.onQueryStarted(run)
     checkpoint_at(tmp_path, 10)
     if result:

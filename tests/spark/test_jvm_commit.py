@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kcli.spark.commit_listener import commit_to_group
-from kcli.spark.commit_option import follow_option
+from kcli.spark.commit_listener import commit_to_group, follow_option
 from tests.real_kafka import Kafka
 from tests.spark.groups import (
     committed,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kcli.spark import session
+from kcli.spark.deploy import session
 from tests.cli.fake import Result, run_kcli
 from tests.real_kafka import Kafka
 from tests.schema_registry import Registry

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kcli.spark import session
+from kcli.spark.deploy import session
 from kcli.spark.pipelines.source import PUSHDOWN
 from tests.cli.fake import Result, run_kcli
 from tests.real_kafka import Kafka

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kcli.producer.partitioner import partition_for_key
-from kcli.spark import session
+from kcli.spark.deploy import session
 from tests.cli.fake import Result, run_kcli
 from tests.real_kafka import Kafka, OwnBroker
 from tests.spark.export_topics import RECORDS, fill

@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kcli.errors import NotFound
+from kcli.spark.deploy.spark_errors import translate_error
 from kcli.spark.pipelines import group_offsets, sql
 from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.pipelines.sql_text import split_statements
-from kcli.spark.spark_errors import translate_error
 from kcli.text import format_time
 from tests.cli.fake import Result, run_kcli
 from tests.real_kafka import Kafka

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kcli.spark.redaction import SETTING, hide_passwords, redacted_names
+from kcli.spark.client_options import REDACTION, hide_passwords, redacted_names
 from tests.real_kafka import Kafka
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ def test_the_pattern_of_the_session_is_kept_and_extended_once() -> None:
         set = dict.__setitem__
 
     class Session:
-        conf = Conf({SETTING: "(?i)url"})
+        conf = Conf({REDACTION: "(?i)url"})
 
     hide_passwords(Session)  # type: ignore[arg-type]
     hide_passwords(Session)  # type: ignore[arg-type]
-    assert Session.conf[SETTING] == f"(?i)url|{redacted_names()}"
+    assert Session.conf[REDACTION] == f"(?i)url|{redacted_names()}"
 
 
 def test_a_password_is_in_no_plan_event_progress_error_or_checkpoint(

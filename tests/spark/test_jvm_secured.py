@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kcli.spark import session
+from kcli.spark.deploy import session
 from tests.certificates import PASSWORD
 from tests.cli.fake import Result, run_kcli
 from tests.secured_kafka import PLAIN_MODULE, USERS, SecuredKafka, jaas

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kcli.errors import BrokerError, ConfigError, KcliError
-from kcli.spark.spark_errors import translate_error
+from kcli.spark.deploy.spark_errors import translate_error
 from tests.real_kafka import Kafka, OwnBroker
 from tests.spark.reading import rows_of_topic
 

@@ -198,7 +198,7 @@ def test_a_misspelled_column_is_compared_with_all_columns(
     spark: SparkSession, our_kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark knows only the columns that are read, and none of them is like the wrong one."""
-    from kcli.spark import session
+    from kcli.spark.deploy import session
     from tests.cli.fake import run_kcli
 
     monkeypatch.setattr(session, "open_session", lambda **_: spark)

@@ -20,7 +20,7 @@ def run(
     without an installed kcli: the machines of Spark need Python, pyspark, pyarrow and numpy. If the archive is on the
     PYTHONPATH of the driver and the executors instead, Spark finds the format without a call of `register`.
     """
-    from kcli.spark.ship import zip_kcli
+    from kcli.spark.deploy.ship import zip_kcli
 
     check_file("FILE", file)
     payload = zip_kcli()

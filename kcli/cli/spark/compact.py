@@ -11,7 +11,7 @@ from kcli.cli.spark.options import Cluster
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kcli.spark.pipelines.compact import Plan
+    from kcli.spark.pipelines.files.compact import Plan
 
 COLUMNS = ["folder", "files", "bytes", "replaced", "new_files"]
 
@@ -43,9 +43,9 @@ def run(
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
     from kcli.cli.spark.session import spark_session
-    from kcli.spark.pipelines.compact import compact, folder_of, plan_compaction
-    from kcli.spark.pipelines.compact_files import finish_interrupted, locked
-    from kcli.spark.pipelines.file_size import parse_size
+    from kcli.spark.pipelines.files.compact import compact, folder_of, plan_compaction
+    from kcli.spark.pipelines.files.compact_files import finish_interrupted, locked
+    from kcli.spark.pipelines.files.file_size import parse_size
 
     if cluster.remote is not None or not cluster.master.startswith("local"):
         raise ConfigError("compact renames files of this machine; use --master local[*]")

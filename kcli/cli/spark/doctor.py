@@ -13,8 +13,8 @@ from kcli.errors import ConfigError
 if TYPE_CHECKING:
     from subprocess import Popen
 
-    from kcli.spark.class_archive import NewArchive
-    from kcli.spark.doctor import Finding
+    from kcli.spark.deploy.class_archive import NewArchive
+    from kcli.spark.deploy.doctor import Finding
 
 COLUMNS = ["check", "status", "detail", "cure"]
 
@@ -43,8 +43,8 @@ def run(
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
     from kcli.cli.spark.session import interruptible, session_factory
-    from kcli.spark.jvm_process import running_jvm
-    from kcli.spark.ship import resolve_ship
+    from kcli.spark.deploy.jvm_process import running_jvm
+    from kcli.spark.deploy.ship import resolve_ship
 
     common.config()
     archive = _new_archive(cluster) if class_archive else None
@@ -55,7 +55,7 @@ def run(
     patience_s = 10 if archive is None else _WRITING_S
     with interruptible(env):
         with session_factory(env, common, cluster, patience_s=patience_s) as start:
-            from kcli.spark.doctor import WRONG, all_checks
+            from kcli.spark.deploy.doctor import WRONG, all_checks
 
             kafka = {**common.properties, **common.time_limit}
             findings = all_checks(start, kafka, cluster.remote, ship)
@@ -73,9 +73,9 @@ def _new_archive(cluster: Cluster) -> NewArchive:
     import os
     from pathlib import Path
 
-    from kcli.spark.class_archive import NewArchive
-    from kcli.spark.java import check_java
-    from kcli.spark.session import check_pyspark, lean_home
+    from kcli.spark.deploy.class_archive import NewArchive
+    from kcli.spark.deploy.java import check_java
+    from kcli.spark.deploy.session import check_pyspark, lean_home
 
     if cluster.remote is not None:
         raise ConfigError("--class-archive cannot be combined with --remote: the server has a JVM of its own")
@@ -90,7 +90,7 @@ def _new_archive(cluster: Cluster) -> NewArchive:
 
 
 def _published(archive: NewArchive, jvm: Popen[bytes] | None) -> Finding:
-    from kcli.spark.doctor import MORE_OUTPUT, OK, WRONG, Finding
+    from kcli.spark.deploy.doctor import MORE_OUTPUT, OK, WRONG, Finding
 
     if archive.publish(jvm):
         return Finding("class archive", OK, str(archive.path))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kcli.cli.spark.options import Job
-    from kcli.spark.pipelines.export import Export, ExportResult
+    from kcli.spark.pipelines.files.export import Export, ExportResult
     from kcli.spark.pipelines.source import KafkaSource
     from kcli.spark.pipelines.survey import Survey
 
@@ -142,10 +142,10 @@ _REPORT_EVERY_MS = 60_000
 
 def parse_export(options: ExportOptions) -> Export:
     """Return the export of the options. ConfigError for malformed options, and for options that exclude each other."""
-    from kcli.spark.pipelines.dedup import parse_dedup
-    from kcli.spark.pipelines.export import MODES, Export
-    from kcli.spark.pipelines.file_size import parse_size
-    from kcli.spark.pipelines.shape import FILES, parse_shape
+    from kcli.spark.pipelines.files.dedup import parse_dedup
+    from kcli.spark.pipelines.files.export import MODES, Export
+    from kcli.spark.pipelines.files.file_size import parse_size
+    from kcli.spark.pipelines.files.shape import FILES, parse_shape
 
     if not options.to:
         raise ConfigError("no output folder; use --to DIR")
@@ -199,7 +199,7 @@ def export(job: Job, source: KafkaSource, options: ExportOptions) -> int:
     """Run the export; return an exit status."""
     from kcli.cli.spark.dry_run import show_survey
     from kcli.cli.spark.session import spark_session
-    from kcli.spark.pipelines.export_target import Unfinished, check_target
+    from kcli.spark.pipelines.files.export_target import Unfinished, check_target
     from kcli.text import parse_duration_option
 
     target = parse_export(options)
@@ -233,7 +233,7 @@ def export(job: Job, source: KafkaSource, options: ExportOptions) -> int:
 
 
 def _survey(source: KafkaSource, target: Export, options: ExportOptions) -> Survey:
-    from kcli.spark.pipelines.export import export_source, resumed_offsets
+    from kcli.spark.pipelines.files.export import export_source, resumed_offsets
     from kcli.spark.pipelines.survey import survey
 
     columns = target.columns_to_read(source.where)
@@ -242,8 +242,8 @@ def _survey(source: KafkaSource, target: Export, options: ExportOptions) -> Surv
 
 
 def _batch(job: Job, spark: SparkSession, source: KafkaSource, target: Export, records: int | None) -> ExportResult:
-    from kcli.spark.pipelines.export import export_batch
-    from kcli.spark.pipelines.shape import find_schema
+    from kcli.spark.pipelines.files.export import export_batch
+    from kcli.spark.pipelines.files.shape import find_schema
 
     shape = target.shape
     if shape.value == "json" and shape.schema is None:
@@ -253,7 +253,7 @@ def _batch(job: Job, spark: SparkSession, source: KafkaSource, target: Export, r
 
 
 def _stream(job: Job, spark: SparkSession, source: KafkaSource, target: Export, every_s: float | None) -> ExportResult:
-    from kcli.spark.pipelines.export import export_stream
+    from kcli.spark.pipelines.files.export import export_stream
 
     last: ExportResult | None = None
     reported_ms = job.env.clock.now_ms()

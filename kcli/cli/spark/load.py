@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kcli.cli.output.report import Item
-    from kcli.spark.pipelines.load import Load, PartitionPlan
+    from kcli.spark.pipelines.files.load import Load, PartitionPlan
     from kcli.spark.pipelines.source import KafkaSource
 
 COLUMNS = ["partition", "records", "start", "end", "status"]
@@ -45,7 +45,7 @@ class LoadOptions(NamedTuple):
 
     def load(self, path: str, target: KafkaSource) -> Load:
         """Return the load of the files in a folder. ConfigError for options that exclude each other."""
-        from kcli.spark.pipelines.load import TEXT_FORMATS, Load, check_load
+        from kcli.spark.pipelines.files.load import TEXT_FORMATS, Load, check_load
 
         format = self.format.lower() if self.format.lower() in TEXT_FORMATS else self.format
         if self.value is not None and format not in TEXT_FORMATS:
@@ -133,7 +133,7 @@ def _target_settings(target: KafkaSource, timeout_ms: float) -> dict[str, str | 
     from kcli.admin.configs import TOPIC, describe_configs
     from kcli.spark.broker_lookup import Lookup
     from kcli.spark.options import parse_options
-    from kcli.spark.pipelines.load import SETTINGS
+    from kcli.spark.pipelines.files.load import SETTINGS
     from kcli.spark.pipelines.survey import survey
 
     survey(target)
@@ -154,7 +154,7 @@ def _run(
     dry_run: bool,
 ) -> int:
     from kcli.cli.mutation import showing_outcome
-    from kcli.spark.pipelines.load import (
+    from kcli.spark.pipelines.files.load import (
         outcome,
         plan_load,
         read_files,

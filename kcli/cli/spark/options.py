@@ -56,7 +56,7 @@ class ClusterOptions(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """Location of Spark: see `kcli.spark.session.open_session`."""
+    """Location of Spark: see `kcli.spark.deploy.session.open_session`."""
 
     master: str
     remote: str | None
@@ -66,8 +66,8 @@ class Cluster(NamedTuple):
     @classmethod
     def from_options(cls, env: Environment, given: ClusterOptions) -> Cluster:
         """Return where Spark runs. `ConfigError` for malformed options."""
-        from kcli.spark.session import spark_addresses
-        from kcli.spark.ship import resolve_ship
+        from kcli.spark.deploy.session import spark_addresses
+        from kcli.spark.deploy.ship import resolve_ship
 
         resolve_ship(given.master, given.remote, given.ship)
         spark_addresses(given.master, given.remote)

@@ -38,7 +38,7 @@ class Section(NamedTuple):
 
 def check_page(path: str) -> None:
     """Raise ConfigError if the page cannot be written: plotly or the folder is missing."""
-    from kcli.spark.session import INSTALL
+    from kcli.spark.deploy.session import INSTALL
 
     check_file("--report", path)
     try:

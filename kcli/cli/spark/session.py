@@ -77,10 +77,10 @@ def spark_session(
     """
     import os
 
-    from kcli.spark.java import check_java
-    from kcli.spark.jvm_process import jvm_failure
-    from kcli.spark.session import check_pyspark
-    from kcli.spark.spark_errors import translate_error
+    from kcli.spark.deploy.java import check_java
+    from kcli.spark.deploy.jvm_process import jvm_failure
+    from kcli.spark.deploy.session import check_pyspark
+    from kcli.spark.deploy.spark_errors import translate_error
 
     with interruptible(env):
         planned = None
@@ -152,8 +152,8 @@ def session_factory(
     import tempfile
 
     from kcli.cli.spark.progress import ProgressLine
-    from kcli.spark.jvm_process import running_jvm
-    from kcli.spark.session import close_session, open_session
+    from kcli.spark.deploy.jvm_process import running_jvm
+    from kcli.spark.deploy.session import close_session, open_session
 
     spark: Any = None
     jvm_before = running_jvm()
@@ -266,7 +266,7 @@ _REPEAT_S = 3.0
 @contextmanager
 def _killing_at_once() -> Iterator[None]:
     """While Spark is stopped, let a signal kill it. A repeated signal within a second is the one that stopped it."""
-    from kcli.spark.jvm_process import kill_jvm
+    from kcli.spark.deploy.jvm_process import kill_jvm
 
     started_s = monotonic()
 
@@ -281,7 +281,7 @@ def _killing_at_once() -> Iterator[None]:
 @contextmanager
 def _handling_signals(handler: Callable[[int, Any], None]) -> Iterator[None]:
     """Call the handler for each signal that asks the process to end, except one that is ignored, as under nohup."""
-    from kcli.spark.jvm_process import STOP_SIGNALS
+    from kcli.spark.deploy.jvm_process import STOP_SIGNALS
 
     handled = [it for it in STOP_SIGNALS if it == signal.SIGINT or signal.getsignal(it) != signal.SIG_IGN]
     previous = {number: signal.signal(number, handler) for number in handled}

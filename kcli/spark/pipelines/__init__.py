@@ -4,6 +4,8 @@ A pipeline has a `run` function that takes a SparkSession and a `source.KafkaSou
 and returns a NamedTuple of `result.Result`s: rows of plain values, ready for a table, JSON, CSV or Parquet. The modules
 know nothing of the command line, except that their ConfigErrors name the option.
 
+Exports and their way back are in `files`.
+
 The two objects to know: `source.KafkaSource`, from which `source.load` makes a DataFrame of any view, and
 `result.Result`.
 
@@ -12,8 +14,8 @@ other pipelines are DataFrame expressions only.
 
 **Non-obvious**
 
-- Workers of a remote cluster may not have kcli, so `lag_tasks` and `profile_tasks` import nothing of it, and `by_value`
-  pickles them whole. Call the Spark action within `by_value`, not only the transformation.
+- Workers of a remote cluster may not have kcli, so `lag_tasks` and `profile_tasks` import nothing of it, and
+  `deploy.ship.by_value` pickles them whole. Call the Spark action within `by_value`, not only the transformation.
 - A DataFrame of the source has fixed offsets from its first action on. Pipelines that need several passes persist an
   aggregate, not the records.
 - Partitions without records are in no DataFrame: `source.log_starts` asks for them, so that reports list them with

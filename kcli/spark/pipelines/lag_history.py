@@ -95,8 +95,8 @@ def run(spark: SparkSession, source: KafkaSource, options: LagHistoryOptions) ->
 
     NotFound if no commit of the groups is known, or a named topic does not exist.
     """
+    from kcli.spark.deploy.ship import by_value
     from kcli.spark.pipelines import lag_tasks
-    from kcli.spark.pipelines.by_value import by_value
 
     with by_value(lag_tasks):
         return _run(spark, source, options)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
-from kcli.spark.pipelines.by_value import by_value
+from kcli.spark.deploy.ship import by_value
 from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.source import load
 from kcli.text import format_time

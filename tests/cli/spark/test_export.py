@@ -19,8 +19,8 @@ from kcli.cli.spark.export import ExportOptions, _stream, parse_export
 from kcli.cli.spark.options import end_options, start_options
 from kcli.clock import ManualClock
 from kcli.errors import ConfigError
-from kcli.spark.java import check_java, major_version
-from kcli.spark.pipelines.export import ExportResult
+from kcli.spark.deploy.java import check_java, major_version
+from kcli.spark.pipelines.files.export import ExportResult
 from kcli.text import format_time
 from tests.cli.fake import FakeEnvironment, Result, run_kcli
 from tests.fake_registry import fake_registry
@@ -336,8 +336,8 @@ def export_without_spark(
 
     monkeypatch.setattr("kcli.cli.spark.session.session_factory", opened)
     monkeypatch.setattr("kcli.cli.spark.export._survey", lambda *_: None)
-    monkeypatch.setattr("kcli.spark.java.check_java", lambda _: None)
-    monkeypatch.setattr("kcli.spark.pipelines.export.export_batch", export_batch)
+    monkeypatch.setattr("kcli.spark.deploy.java.check_java", lambda _: None)
+    monkeypatch.setattr("kcli.spark.pipelines.files.export.export_batch", export_batch)
     return run_kcli("spark", "export", "orders", "--to", str(to), *words)
 
 
@@ -375,7 +375,7 @@ def test_a_following_export_without_a_terminal_reports_a_line_each_minute(monkey
             on_progress(ExportResult(second + 1, 1))
         return ExportResult(150, 1)
 
-    monkeypatch.setattr("kcli.spark.pipelines.export.export_stream", export_stream)
+    monkeypatch.setattr("kcli.spark.pipelines.files.export.export_stream", export_stream)
     target = parse_export(ExportOptions("lake"))
     for terminal in (False, True):
         env = FakeEnvironment(clock=clock, terminal=terminal)
@@ -452,7 +452,7 @@ def test_usage_and_topic_are_checked_before_java(our_kafka: Kafka) -> None:
 def test_source_options_are_checked_before_a_connection_to_a_server(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kcli.spark.session.open_session", lambda **_: pytest.fail("a connection was made"))
+    monkeypatch.setattr("kcli.spark.deploy.session.open_session", lambda **_: pytest.fail("a connection was made"))
     done = run_kcli("spark", *words, "--remote", "sc://127.0.0.1:1")
     assert (done.status, done.err.count("\n"), done.text) == (2, 1, "")
 

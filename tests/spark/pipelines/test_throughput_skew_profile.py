@@ -24,8 +24,8 @@ from kcli.cli.spark.results import rounded
 from kcli.cli.spark.skew import skew_sections
 from kcli.cli.spark.throughput import _findings, throughput_sections
 from kcli.errors import ConfigError
+from kcli.spark.deploy.ship import by_value
 from kcli.spark.pipelines import duplicates, group_offsets, profile, profile_tasks, skew
-from kcli.spark.pipelines.by_value import by_value
 from kcli.spark.pipelines.lag_grid import SERIES
 from kcli.spark.pipelines.lag_history import row_columns
 from kcli.spark.pipelines.profile import _task, check_sample, drift_note, drifts, join_profile, percentile

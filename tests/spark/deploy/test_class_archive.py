@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kcli.spark.class_archive import NewArchive, archive_path, using_archive
-from kcli.spark.java import Java
+from kcli.spark.deploy.class_archive import NewArchive, archive_path, using_archive
+from kcli.spark.deploy.java import Java
 
 JAVA = Java("/usr/bin/java", "17.0.15")
 OPTIONS = "spark.driver.extraJavaOptions"

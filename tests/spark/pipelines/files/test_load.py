@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kcli.errors import ConfigError, NotFound, Refused
-from kcli.spark.pipelines.load import (
+from kcli.spark.pipelines.files.load import (
     FilePartition,
     Load,
     LogBounds,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kcli.errors import ConfigError
 from kcli.spark.pipelines.digest import digest
-from kcli.spark.pipelines.value_fields import OWN_PREFIX
+from kcli.spark.pipelines.files.value_fields import OWN_PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kcli.errors import ConfigError
-from kcli.spark.pipelines.shape import Shape, columns_to_read, parse_shape
-from kcli.spark.pipelines.value_fields import Field, json_path, leaf_fields, parse_fields, type_of_field
+from kcli.spark.pipelines.files.shape import Shape, columns_to_read, parse_shape
+from kcli.spark.pipelines.files.value_fields import Field, json_path, leaf_fields, parse_fields, type_of_field
 
 types = pytest.importorskip("pyspark.sql.types")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kcli.errors import KcliError, Refused
-from kcli.spark.pipelines.compact_files import (
+from kcli.spark.pipelines.files.compact_files import (
     WORK,
     DataFile,
     Swap,

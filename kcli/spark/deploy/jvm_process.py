@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from typing import IO, Any, ClassVar
 
-from kcli.spark.spark_errors import SparkFailed
+from kcli.spark.deploy.spark_errors import SparkFailed
 
 STOP_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """The signals that ask a process to end. Windows has no SIGHUP."""
@@ -121,7 +121,7 @@ def end_jvm(patience_s: float, *, at_once: bool = False) -> None:
     While it starts it does not read its standard input: end it `at_once` with a signal. The gateway is not called:
     after a Ctrl-C in one of its calls `shutdown` waits forever (observed).
     """
-    from kcli.spark.ship import remove_zips
+    from kcli.spark.deploy.ship import remove_zips
 
     remove_zips()  # kcli ends without Python's exit functions
     process = _Jvm.started

@@ -8,7 +8,7 @@ from base64 import b64encode
 import pytest
 
 from kcli.errors import ConfigError
-from kcli.spark.pipelines.file_size import RowSize, measure, parse_size, plan_files
+from kcli.spark.pipelines.files.file_size import RowSize, measure, parse_size, plan_files
 
 pa = pytest.importorskip("pyarrow")
 

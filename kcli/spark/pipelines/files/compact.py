@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError, KcliError
-from kcli.spark.pipelines.compact_files import WORK, DataFile, Listing, Swap, commit, list_files, plan_groups
-from kcli.spark.pipelines.temporary_settings import parquet_timestamps
+from kcli.spark.pipelines.files.compact_files import WORK, DataFile, Listing, Swap, commit, list_files, plan_groups
+from kcli.spark.pipelines.files.temporary_settings import parquet_timestamps
 from kcli.spark.stream_checkpoint import local_path
 
 if TYPE_CHECKING:

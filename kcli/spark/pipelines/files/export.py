@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.spark.offset_json import offsets_dict
-from kcli.spark.pipelines import dedup
-from kcli.spark.pipelines.file_size import SAMPLE_ROWS, FilePlan, measure, plan_files
-from kcli.spark.pipelines.shape import (
+from kcli.spark.pipelines.files import dedup
+from kcli.spark.pipelines.files.file_size import SAMPLE_ROWS, FilePlan, measure, plan_files
+from kcli.spark.pipelines.files.shape import (
     DECODED,
     MICROSECONDS,
     NOT_UTF8,
@@ -24,9 +24,9 @@ from kcli.spark.pipelines.shape import (
     columns_to_read,
     dead_letters,
 )
+from kcli.spark.pipelines.files.temporary_settings import parquet_timestamps, temporary_settings
+from kcli.spark.pipelines.files.value_fields import ERROR_COLUMN
 from kcli.spark.pipelines.source import KafkaSource, load, with_pushdown
-from kcli.spark.pipelines.temporary_settings import parquet_timestamps, temporary_settings
-from kcli.spark.pipelines.value_fields import ERROR_COLUMN
 from kcli.spark.query_progress import offsets_behind
 from kcli.spark.stream_checkpoint import last_position, local_path
 
@@ -120,7 +120,7 @@ def resumed_offsets(export: Export) -> OffsetMap | None:
 
 def export_batch(spark: SparkSession, source: KafkaSource, export: Export, records: int | None = None) -> ExportResult:
     """Write the present records of the topics, `records` at most if that is known. Raises Spark's exceptions, as
-    AnalysisException: see `kcli.spark.spark_errors`.
+    AnalysisException: see `kcli.spark.deploy.spark_errors`.
 
     Dead letters are written after the other records, by reading the topics again, and only if there are any.
     """

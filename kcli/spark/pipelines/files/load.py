@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError, KcliError, NotFound, Refused
-from kcli.spark.pipelines.export import RFC_4180_CSV
+from kcli.spark.pipelines.files.export import RFC_4180_CSV
 from kcli.spark.sink_options import HEADERS_TYPE, SINK_COLUMNS, check_columns
 from kcli.text import format_alternatives, format_duration, format_time
 
@@ -261,7 +261,7 @@ def target_bounds(spark: SparkSession, target: KafkaSource) -> dict[int, LogBoun
 
 
 def write_load(spark: SparkSession, frame: DataFrame, load: Load, plan: Sequence[PartitionPlan]) -> None:
-    """Write the rows. Raises Spark's exceptions: see `kcli.spark.spark_errors`."""
+    """Write the rows. Raises Spark's exceptions: see `kcli.spark.deploy.spark_errors`."""
     if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise ConfigError("spark.speculation=true would store records twice; set it to false")
     options = {name: value for name, value in load.target.options().items() if name.startswith("kafka.")}

@@ -31,8 +31,8 @@ class Finding(NamedTuple):
 
 def local_checks(remote: str | None, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Run the checks that start nothing: Java, packages, the Python of the workers."""
-    from kcli.spark.java import check_java
-    from kcli.spark.session import INSTALL, check_pyspark
+    from kcli.spark.deploy.java import check_java
+    from kcli.spark.deploy.session import INSTALL, check_pyspark
 
     if remote is None:
         yield _checked("java", lambda: "{0.version} ({0.path})".format(check_java(environ)))
@@ -127,10 +127,10 @@ def _checked(check: str, check_environment: Callable[[], str], cure: str | None 
 def _failed(check: str, error: Exception, cure: str | None = None) -> Finding:
     """Return a finding for an error, with the cure at the end of the error's sentence if it has one."""
     if isinstance(error, ImportError):
-        from kcli.spark.session import INSTALL
+        from kcli.spark.deploy.session import INSTALL
 
         return Finding(check, WRONG, str(error), cure or INSTALL)
-    from kcli.spark.spark_errors import translate_error
+    from kcli.spark.deploy.spark_errors import translate_error
 
     translated = translate_error(error)
     if cure is None and check == "brokers" and isinstance(translated, (TimeoutExpired, DisconnectedError)):
@@ -143,7 +143,7 @@ def _failed(check: str, error: Exception, cure: str | None = None) -> Finding:
 
 def _sentence_and_cure(error: KcliError) -> tuple[str, str | None]:
     """Split "problem: cure" (ConfigError) or "problem: reason; cure" into problem and cure."""
-    from kcli.spark.spark_errors import SparkFailed
+    from kcli.spark.deploy.spark_errors import SparkFailed
 
     has_cure = isinstance(error, (SparkFailed, TimeoutExpired, DisconnectedError))
     signs = (": ", "; ") if isinstance(error, ConfigError) else ("; ",) if has_cure else ()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from subprocess import Popen
 
-    from kcli.spark.java import Java
+    from kcli.spark.deploy.java import Java
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _QUIET = "-Xlog:disable"  # otherwise a JVM with an unsuitable archive prints a warning on its standard output

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from kcli.errors import ConfigError, DisconnectedError, TimeoutExpired
-from kcli.spark.jvm_process import jvm_failure, recorded_jvm
-from kcli.spark.session import (
+from kcli.spark.deploy.jvm_process import jvm_failure, recorded_jvm
+from kcli.spark.deploy.session import (
     _limit_retries,
     check_reachable,
     limit_shuffle,
     open_session,
     spark_addresses,
 )
-from kcli.spark.spark_errors import SparkFailed, startup_reason
+from kcli.spark.deploy.spark_errors import SparkFailed, startup_reason
 from tests.cli.fake import run_kcli
 from tests.real_kafka import free_ports
 
@@ -140,9 +140,9 @@ def test_a_jvm_that_dies_is_the_reason_of_all_later_errors(
     monkeypatch: pytest.MonkeyPatch, program: str, how: str
 ) -> None:
     with subprocess.Popen([sys.executable, "-c", program]) as process:
-        monkeypatch.setattr("kcli.spark.jvm_process._Jvm.started", process)
+        monkeypatch.setattr("kcli.spark.deploy.jvm_process._Jvm.started", process)
         assert str(jvm_failure()).startswith(f"the JVM of Spark has ended unexpectedly ({how}); if memory was short")
-    monkeypatch.setattr("kcli.spark.jvm_process._Jvm.started", None)
+    monkeypatch.setattr("kcli.spark.deploy.jvm_process._Jvm.started", None)
     assert jvm_failure() is None
 
 
@@ -154,7 +154,7 @@ def test_a_jvm_that_ends_with_0_before_it_is_ready_is_an_error(monkeypatch: pyte
     submit.write_text("#!/bin/sh\nexit 0\n")
     submit.chmod(0o755)
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    monkeypatch.setattr("kcli.spark.jvm_process._Jvm.started", None)
+    monkeypatch.setattr("kcli.spark.deploy.jvm_process._Jvm.started", None)
     with pytest.raises(SparkFailed, match="the JVM ended before it was ready, with exit status 0"), recorded_jvm():
         java_gateway.launch_gateway()
 

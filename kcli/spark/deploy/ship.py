@@ -6,6 +6,8 @@
 | zip | classic clusters | a zip of kcli: by pyFiles for executors, and on the driver's PYTHONPATH for the planner |
 |     |                  | of streams, which pyFiles do not reach |
 | inline | Spark Connect | the source is pickled by value and carries the zip; the server needs nothing of kcli |
+
+The functions of pipelines that run in tasks are pickled `by_value` in any case.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ import sysconfig
 import tempfile
 import zipfile
 from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from kcli.errors import ConfigError
 from kcli.text import format_alternatives
@@ -76,8 +80,6 @@ def prepend_python_path(environ: MutableMapping[str, str], path: str) -> None:
 
 def register_inline(session: SparkSession) -> None:
     """Register a source that carries kcli with it, for servers that do not have it."""
-    from kcli.spark.inline_source import carrying
-
     payload = zip_kcli()
     session.dataSource.register(carrying(payload, sha256(payload).hexdigest()[:16]))
 
@@ -155,3 +157,106 @@ def _own_folder() -> str:
     """Return the folder of the running kcli; empty if the interpreter searches it by default."""
     folder = str(_package().parent)
     return "" if folder in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else folder
+
+
+def carrying(payload: bytes, digest: str) -> type[Any]:
+    """Return `KcliDataSource` as a class that carries `payload`, a zip of kcli; `digest` identifies its content.
+
+    Each machine unpacks it before it imports kcli. Spark pickles a source's class, and later its reader, for other
+    processes (planner, tasks). Functions and classes that are defined in a function are pickled by value (cloudpickle),
+    so nothing is imported by name there.
+    """
+    from pyspark.sql.datasource import DataSource
+
+    def unpack() -> None:
+        """Unpack into a folder of this user, once per machine and payload. The rename is atomic."""
+        import io
+        import os
+        import shutil
+        import sys
+        import tempfile
+        import zipfile
+
+        folder = os.path.join(tempfile.gettempdir(), f"kcli-{os.getuid()}-{digest}")
+        if not os.path.isdir(folder):
+            scratch = tempfile.mkdtemp(prefix="kcli-")
+            with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+                archive.extractall(scratch)
+            try:
+                os.rename(scratch, folder)
+            except OSError:
+                shutil.rmtree(scratch, ignore_errors=True)
+        if os.lstat(folder).st_uid != os.getuid():
+            raise PermissionError(f"{folder} belongs to another user")
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+
+    def revive(pickled: bytes) -> Any:
+        import pickle
+
+        unpack()
+        kind, state = pickle.loads(pickled)
+        reader = kind.__new__(kind)
+        reader.__dict__.update(state)
+        return reader
+
+    def carried(reader: Any) -> Any:
+        """Make the reader carry kcli to the process that unpickles it."""
+        kind = type(reader)
+
+        class CarriedReader(kind):  # type: ignore[misc,valid-type]
+            def __reduce_ex__(self, _protocol: Any) -> Any:
+                import pickle
+
+                own = getattr(kind, "__getstate__", None)
+                state = own(self) if own is not None else self.__dict__
+                return revive, (pickle.dumps((kind, state)),)
+
+        reader.__class__ = CarriedReader
+        return reader
+
+    class CarriedSource(DataSource):  # type: ignore[misc,unused-ignore]
+        @classmethod
+        def name(cls) -> str:
+            return "kcli"
+
+        def _real(self) -> Any:
+            unpack()
+            from kcli.spark.source import KcliDataSource
+
+            return KcliDataSource(self.options)
+
+        def schema(self) -> Any:
+            return self._real().schema()
+
+        def reader(self, schema: Any) -> Any:
+            return carried(self._real().reader(schema))
+
+        def streamReader(self, schema: Any) -> Any:
+            return carried(self._real().streamReader(schema))
+
+        def writer(self, schema: Any, overwrite: bool) -> Any:
+            return carried(self._real().writer(schema, overwrite))
+
+        def streamWriter(self, schema: Any, overwrite: bool) -> Any:
+            return carried(self._real().streamWriter(schema, overwrite))
+
+    return CarriedSource
+
+
+@contextmanager
+def by_value(*modules: ModuleType) -> Iterator[None]:
+    """Pickle these modules whole instead of by name, while the context is entered.
+
+    The modules must not import kcli, not even in functions. Pickling happens when the job starts: call the action in
+    the context, not only the transformation.
+    """
+    from pyspark import cloudpickle
+
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)

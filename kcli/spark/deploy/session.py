@@ -26,8 +26,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from kcli.errors import ConfigError, DisconnectedError, KcliError, TimeoutExpired
 from kcli.private_files import make_folder
-from kcli.spark.jvm_process import end_jvm, kill_jvm, recorded_jvm, text_of
-from kcli.spark.spark_errors import SparkFailed, startup_reason
+from kcli.spark.deploy.jvm_process import end_jvm, kill_jvm, recorded_jvm, text_of
+from kcli.spark.deploy.spark_errors import SparkFailed, startup_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ def open_session(
     """Return a session in which the format "kcli" is registered.
 
     `remote` is the address of a Spark Connect server (sc://host:port) and takes precedence over `master`. `conf` takes
-    precedence over the settings made here. `ship` is the way to bring kcli to the executors: see kcli.spark.ship.
+    precedence over the settings made here. `ship` is the way to bring kcli to the executors: see `ship`.
     `report` is called with one line before slow steps. `jvm_output` receives the standard output and error of the JVM
     and the workers; None: a temporary file, which is read if the JVM does not start. `timeout_s` limits the wait for an
     answer of the master or the server; None: Spark's own limits (a minute, ten minutes). `ConfigError` for a missing or
@@ -67,13 +67,13 @@ def open_session(
         check_reachable(master, remote, timeout_s)
     if remote is not None:
         return _connect(remote, conf, ship, app_name, report, timeout_s)
-    from kcli.spark.java import check_java
+    from kcli.spark.deploy.java import check_java
 
     java = check_java(os.environ)
     local = master.startswith("local")
     home = _choose_interpreter(master)
-    from kcli.spark.class_archive import using_archive
-    from kcli.spark.ship import shipping_conf
+    from kcli.spark.deploy.class_archive import using_archive
+    from kcli.spark.deploy.ship import shipping_conf
 
     shipping = shipping_conf(master, ship, os.environ)
     settings = {**_defaults(local=local), **using_archive(home, java), **shipping, **conf}
@@ -282,8 +282,8 @@ def _connect(
 ) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    from kcli.spark.redaction import hide_passwords
-    from kcli.spark.ship import register_inline
+    from kcli.spark.client_options import hide_passwords
+    from kcli.spark.deploy.ship import register_inline
 
     report(f"connecting to {_shown(remote)}")
     try:

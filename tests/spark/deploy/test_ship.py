@@ -25,11 +25,10 @@ from kcli.errors import (
     TimeoutExpired,
     TopicAuthorizationError,
 )
-from kcli.spark.inline_source import carrying
+from kcli.spark.deploy.session import close_session, lean_home
+from kcli.spark.deploy.ship import carrying, prepend_python_path, shipping_conf, zip_kcli
+from kcli.spark.deploy.spark_errors import SparkFailed, translate_error
 from kcli.spark.loss import DataLoss
-from kcli.spark.session import close_session, lean_home
-from kcli.spark.ship import prepend_python_path, shipping_conf, zip_kcli
-from kcli.spark.spark_errors import SparkFailed, translate_error
 from tests.cli.fake import run_kcli
 
 USE_THE_SOURCE = """
@@ -68,7 +67,7 @@ def test_the_archive_is_found_by_spark_and_makes_itself_again(tmp_path: Path) ->
 from pkgutil import iter_modules
 import io, sys
 from importlib import import_module
-from kcli.spark.ship import is_archived, zip_kcli
+from kcli.spark.deploy.ship import is_archived, zip_kcli
 [name] = [it.name for it in iter_modules([sys.argv[1]]) if it.name.startswith("pyspark_")]
 print(import_module(name).DefaultSource.name(), is_archived(), zip_kcli() == open(sys.argv[1], "rb").read())
 """
@@ -108,7 +107,7 @@ def test_a_classic_cluster_gets_the_zip_on_executors_and_planner() -> None:
 def test_the_zip_is_deleted_with_the_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The kcli process ends without Python's exit functions."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("kcli.spark.jvm_process._Jvm.started", None)  # that of other tests
+    monkeypatch.setattr("kcli.spark.deploy.jvm_process._Jvm.started", None)  # that of other tests
     shipping_conf("spark://host:7077", "auto", {})
     assert len(list(tmp_path.glob("*/kcli.zip"))) == 1
     close_session(None)

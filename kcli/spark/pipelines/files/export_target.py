@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from kcli.errors import ConfigError, Refused
-from kcli.spark.pipelines.shape import FILES
+from kcli.spark.pipelines.files.shape import FILES
 from kcli.spark.stream_checkpoint import local_path, newest_batch
 
 if TYPE_CHECKING:
-    from kcli.spark.pipelines.export import Export
+    from kcli.spark.pipelines.files.export import Export
 
 _TEMPORARY = "_temporary"
 

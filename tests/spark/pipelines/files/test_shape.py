@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcli.errors import ConfigError
-from kcli.spark.pipelines.json_ddl import check_ddl, ddl_of_variant
+from kcli.spark.pipelines.files.shape import check_ddl, ddl_of_variant
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kcli.errors import ConfigError
-from kcli.spark import doctor
-from kcli.spark.doctor import (
+from kcli.spark.deploy import doctor
+from kcli.spark.deploy.doctor import (
     MORE_OUTPUT,
     OK,
     SAME_HERE,
@@ -25,7 +25,7 @@ from kcli.spark.doctor import (
     local_checks,
     session_checks,
 )
-from kcli.spark.spark_errors import SparkFailed
+from kcli.spark.deploy.spark_errors import SparkFailed
 from tests.cli.fake import run_kcli
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def items(text: str) -> list[dict[str, Any]]:
 
 def test_a_failed_check_is_a_row_with_a_cure_and_exit_status_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr("kcli.spark.session.open_session", lambda **_: pytest.fail("Spark was started"))
+    monkeypatch.setattr("kcli.spark.deploy.session.open_session", lambda **_: pytest.fail("Spark was started"))
     done = run_kcli("spark", "doctor", "-b", "127.0.0.1:1")
     assert (done.status, done.err) == (1, "")
     (line,) = (line for line in done.text.splitlines() if line.startswith("java"))
@@ -276,8 +276,8 @@ def test_the_exit_status_depends_on_failed_checks(
     for name, value in java_of(tmp_path).items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    monkeypatch.setattr("kcli.spark.session.open_session", answering(session))
-    monkeypatch.setattr("kcli.spark.session.close_session", lambda spark, **_: closed.append(spark))
+    monkeypatch.setattr("kcli.spark.deploy.session.open_session", answering(session))
+    monkeypatch.setattr("kcli.spark.deploy.session.close_session", lambda spark, **_: closed.append(spark))
     monkeypatch.setattr("kcli.cli.spark.progress.ProgressLine.follow", lambda *_: None)
     done = run_kcli("spark", "doctor", "--master", "spark://host:7077", "-b", "kafka:9092", "--output", "json")
     assert done.status == status, done.err
@@ -287,7 +287,7 @@ def test_the_exit_status_depends_on_failed_checks(
 
 
 def test_a_usage_error_is_one_line_and_does_not_start_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kcli.spark.session.open_session", lambda **_: pytest.fail("Spark was started"))
+    monkeypatch.setattr("kcli.spark.deploy.session.open_session", lambda **_: pytest.fail("Spark was started"))
     done = run_kcli("spark", "doctor", "--ship", "boat", "-b", "127.0.0.1:1")
     assert (done.status, done.text, done.err.count("\n")) == (2, "", 1)
     assert "--ship: 'boat' is not valid; use auto" in done.err
@@ -305,7 +305,7 @@ def test_a_class_archive_that_no_session_could_use_is_refused(
 ) -> None:
     for name, value in {**java_of(tmp_path), **({"SPARK_HOME": home} if home else {})}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("kcli.spark.session.open_session", lambda **_: pytest.fail("Spark was started"))
+    monkeypatch.setattr("kcli.spark.deploy.session.open_session", lambda **_: pytest.fail("Spark was started"))
     done = run_kcli("spark", "doctor", "--class-archive", *given, "-b", "127.0.0.1:1")
     assert (done.status, done.text, done.err.count("\n")) == (2, "", 1)
     assert message in done.err

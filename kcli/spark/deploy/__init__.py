@@ -1,0 +1,19 @@
+"""Everything between `kcli spark` and a running Spark: its JVM, its session, and kcli on its machines.
+
+`session.open_session` returns a SparkSession with the format "kcli", and `close_session` ends it with its JVM, which
+`jvm_process` has started and recorded. `java` and `doctor` check an environment before and after the start;
+`class_archive` makes later starts cheaper. `ship` brings kcli to the machines where Spark runs Python. `spark_errors`
+makes one line with a cure of Spark's exceptions.
+
+In an existing session `kcli.spark.register` alone is enough.
+
+**Non-obvious**
+
+- There are three ways to bring kcli to other machines, because none reaches all of its processes. A *zip* by pyFiles
+  reaches the executors of a classic cluster, and by PYTHONPATH the planner of streams on the driver; a Spark Connect
+  server takes neither. There the source is pickled by value and carries the zip (*inline*). Functions for mapInArrow
+  belong to no source: they are pickled *by value*, so that they run where kcli was never shipped.
+- What is pickled by value (`ship.carrying`, `lag_tasks`, `profile_tasks`) must not import kcli before it is unpacked:
+  `carrying` defines functions within a function, which cloudpickle takes whole.
+- PySpark has one gateway in a process, so there is one JVM.
+"""
