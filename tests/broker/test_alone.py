@@ -15,6 +15,7 @@ from kcli.broker.testing.memory_files import Fault, MemoryFiles
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kcli.protocol.metadata_records import RegisterBrokerRecord
 from kcli.structs import TopicPartition
 from tests.broker.log.logs import batch
 from tests.broker.single_broker import DATA, Node
@@ -595,3 +596,64 @@ def test_missing_metadata_log_adopts_all_directories() -> None:
     adopted = node.cluster.topics["orders"]
     assert (adopted.topic_id, adopted.partitions, adopted.configs) == (topic.topic_id, 2, {})
     assert node.replica_manager.partitions[TopicPartition("orders", 1)].leader_epoch == 4
+
+
+# ---- the metadata log ----
+
+
+def test_a_snapshot_has_everything_and_the_broker_as_stopped() -> None:
+    node = Node(metadata_log_max_record_bytes_between_snapshots=2000)
+    for number in range(40):
+        node.cluster.create_topic(f"topic-{number}", configs={"retention.ms": "5000"})
+    node.cluster.delete_topic("topic-7")
+    before = topics_of(node)
+    names = [name for name in node.files.list(f"{DATA}/__cluster_metadata-0") if name.endswith(".checkpoint")]
+    assert len(names) == 2
+
+    node.restart(clean=False)
+
+    assert topics_of(node) == before
+    seen: dict[int, bool] = {}
+
+    def apply(record: Any, _offset: int) -> None:
+        if isinstance(record, RegisterBrokerRecord):
+            seen[record.broker_id] = record.fenced
+
+    node.alone._journal.log.replay(apply)
+    assert seen == {1: True}  # a controller that goes on with this log waits for no session
+
+
+def test_no_snapshot_is_written_while_directories_of_a_removed_topic_are_left() -> None:
+    node = Node(metadata_log_max_record_bytes_between_snapshots=1)
+    node.cluster.create_topic("gone")
+    node.files.faults.append(Fault("rename", "gone-0", errno.EMFILE, times=2))
+    count = len(node.alone._journal.log.snapshots)
+    node.cluster.delete_topic("gone")
+    node.cluster.create_topic("orders")
+    assert len(node.alone._journal.log.snapshots) == count
+    node.restart()
+    assert node.directories() == {"orders-0"}
+
+
+def test_the_directory_of_a_cluster_with_other_brokers_is_refused() -> None:
+    node = Node()
+    node.cluster.create_topic("orders")
+    node.alone._journal.append([RegisterBrokerRecord(broker_id=2, broker_epoch=99)])
+
+    with pytest.raises(ConfigError, match=r"/data is the directory of a cluster with other brokers \(2\)"):
+        node.restart()
+
+
+def test_a_start_after_writes_leads_in_a_new_epoch_and_one_without_writes_changes_nothing() -> None:
+    node = Node()
+    node.cluster.create_topic("orders", 2)
+    node.log_of("orders", 1).append(batch(b"a", time_ms=WALL), leader_epoch=0, now_wall_ms=WALL)
+
+    node.restart()
+
+    states = node.cluster.partition_state
+    assert [states(TopicPartition("orders", n)).leader_epoch for n in (0, 1)] == [0, 1]
+    assert node.replica_manager.partitions[TopicPartition("orders", 1)].leader_epoch == 1
+    end = node.alone.image.offset
+    node.restart()
+    assert node.alone.image.offset == end
