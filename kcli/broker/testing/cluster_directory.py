@@ -3,14 +3,16 @@
     DIR/controller/  DIR/controller.properties  DIR/node-1/  DIR/node-1.properties ...
 
 The files are Kafka's server.properties, so that one process can be started from them without the options of the
-command that made them. They have no secrets.
+command that made them. They have no secrets. `processes.json` has the process ids and addresses of the last start.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from kcli.broker.data_dir import LOCK, META, parse_properties
 from kcli.broker.files import DiskFiles
@@ -18,6 +20,7 @@ from kcli.errors import ConfigError
 from kcli.private_files import make_folder
 
 CONTROLLER = "controller"
+PROCESSES = "processes.json"
 #: The node id of the controller, as in Kafka's examples; those of the brokers are 1, 2, ...
 CONTROLLER_ID = 3000
 LOOPBACK = "127.0.0.1"
@@ -37,6 +40,13 @@ OWN_PROPERTIES = frozenset(
 def node_name(node_id: int) -> str:
     """Return the name of a node's folder."""
     return f"node-{node_id}"
+
+
+class StartedProcess(NamedTuple):
+    """A process of the cluster: its id in the system, and the `host:port` of its first listener."""
+
+    pid: int
+    address: str
 
 
 class ClusterDirectory:
@@ -90,6 +100,21 @@ class ClusterDirectory:
         make_folder(self.path)
         text = "".join(f"{key}={value}\n" for key, value in properties.items())
         self._files.write_atomically(self.file(name), text.encode("latin-1", "replace"))
+
+    def processes(self) -> dict[str, StartedProcess]:
+        """Return the processes by name that `kcli broker run --nodes` has started last; some may have ended."""
+        path = os.path.join(self.path, PROCESSES)
+        if not os.path.exists(path):
+            return {}
+        with open(path, "rb") as file:
+            rows = json.load(file)["processes"]
+        return {row["name"]: StartedProcess(row["pid"], row["address"]) for row in rows}
+
+    def write_processes(self, started: Mapping[str, StartedProcess]) -> None:
+        """Store the processes that were started, beside those that were not. OSError if that fails."""
+        rows = [{"name": name, **process._asdict()} for name, process in {**self.processes(), **started}.items()]
+        text = json.dumps({"kcli": 1, "processes": rows}, indent=1) + "\n"
+        self._files.write_atomically(os.path.join(self.path, PROCESSES), text.encode())
 
     def is_in_use(self, name: str) -> bool:
         """Return whether a process uses the data directory of the controller or a node."""

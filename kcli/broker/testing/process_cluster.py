@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -73,16 +72,17 @@ class ProcessCluster(ClusterControls[NodeProcess]):
     def _start_missing(self) -> None:
         settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         port = () if self.nodes else ("--port", "0")
-        log = self._log_path
-        begin = log.stat().st_size if log.exists() else 0
         options = ("--nodes", str(self._count), "--data-dir", str(self.data_dir), *port, *settings)
-        _, addresses = self._run(*options)
-        text = log.read_text()[begin:]
-        for number, address in enumerate(addresses.split(","), 1):
-            if found := re.search(rf"node {number} \(process (\d+)\)", text):
-                self.nodes[number] = NodeProcess(address, int(found[1]))
-        if found := re.search(r"controller \(process (\d+)\)", text):
-            self._controller_pid = int(found[1])
+        before = self._directory.processes()
+        self._run(*options)
+        for name, process in self._directory.processes().items():
+            if process == before.get(name):
+                continue  # it was running already
+            if name == CONTROLLER:
+                self._controller_pid = process.pid
+            else:
+                self.nodes[int(name.removeprefix("node-"))] = NodeProcess(process.address, process.pid)
+        self.nodes = dict(sorted(self.nodes.items()))
 
     def _run(self, *options: str) -> tuple[subprocess.Popen[str], str]:
         """Start a command of its own session; return its process and the line that it prints when it is ready."""

@@ -119,6 +119,10 @@ class _Cluster:
         self._start()
         if not signals.requested:
             self._create_topics()
+            started = self.supervisor.processes.items()
+            self._plan.directory.write_processes(
+                {name: layout.StartedProcess(process.pid, process.address) for name, process in started}
+            )
             self._env.stdout.write(",".join(self._addresses()) + "\n")
             self._env.stdout.flush()
         while not signals.requested:
