@@ -1,7 +1,6 @@
 """CreatePartitions (37), v0-3: more partitions for existing topics.
 
-The response comes after the partitions exist, so `timeout_ms` never expires. Deliberately missing: more than one
-replica.
+The response comes after the partitions exist, so `timeout_ms` never expires. Deliberately missing: nothing.
 """
 
 from __future__ import annotations

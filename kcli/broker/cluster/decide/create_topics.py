@@ -1,7 +1,6 @@
 """CreateTopics (19), v2-7: new topics, with counts or with a manual replica assignment.
 
-The response comes after the topic exists, so `timeout_ms` never expires. Deliberately missing: create-topic policies,
-and more than one replica: a replication factor above 1 is refused (38).
+The response comes after the topic exists, so `timeout_ms` never expires. Deliberately missing: create-topic policies.
 """
 
 from __future__ import annotations
