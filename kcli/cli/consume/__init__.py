@@ -11,7 +11,8 @@ All use `read_loop`: poll, filter, render, write; and `reports`: the coverage th
 all other tables and sentences on stderr, and the exit status. `filters` are masks over columns, found by `text_search`
 in many texts at once. `renderer` chooses one of the renderers `render_text` (raw values and formats) and
 `render_structured` (json, csv, tsv, table), which join `text_columns` to rows. With -s, --where, --select or --columns,
-`decoding` makes `decoded_columns` of the columns, and `render_decoded` has the renderers.
+`decoding` makes `decoded_columns` of the columns, `expressions` are those of jq, and `render_decoded` has the
+renderers.
 
 **Non-obvious**
 
@@ -21,8 +22,8 @@ in many texts at once. `renderer` chooses one of the renderers `render_text` (ra
   batch is being written, `Committer` holds its offsets back.
 - A full disk may cut a batch. The complete rows are found by rendering parts of the batch again, and are committed.
   For a closed pipe they are not: no process reads the remaining bytes in it.
-- The first signal ends the read after the current batch; the second raises KeyboardInterrupt at once. `timeout` and
-  shells send a signal twice, so the second one is ignored for a second.
+- The first signal ends the read after the current batch, and filters and decoding within it; the second raises
+  KeyboardInterrupt at once. `timeout` and shells send a signal twice, so the second one is ignored for a second.
 - Nothing but `FollowReports` distinguishes a topic without news from brokers that are down: a follower retries without
   limit. An idle end while nothing can be read is not a success.
 - However a read ends, a JSON document is whole, except after the second signal and after a failed write.

@@ -6,22 +6,10 @@ then --where decides; -n counts the remaining records; --select makes the output
 A failure concerns one record and ends nothing. A key or value that does not decode is printed raw beside its error; in
 expressions it is null. A record for which --where fails is not printed, and one for which --select fails prints
 nothing, as with jq. All failures are counted, and make the exit status 1.
-
-Expressions are in jq's language, over records as `--output jsonl` prints them. jq rather than JMESPath: users know it,
-it calculates and compares (`.value.price * .value.count > 100`), and its library is as fast: 120,000 records per second
-of one core against 101,000 of JMESPath for the same condition, and 72,000 with the parsing of JSON that JMESPath leaves
-to Python.
-
-**Non-obvious**
-
-- One call per record is as fast as one for a thousand, and an error then belongs to one record.
-- The program itself writes its results as JSON (`tojson`): numbers keep all their digits, which Python's float loses.
-- A program is compiled alone first: the message then has the columns of the user's text.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,19 +17,20 @@ import numpy as np
 
 from kcli.cli import exit_status
 from kcli.cli.consume.decoded_columns import DecodedColumns, schema_headers
+from kcli.cli.consume.expressions import select, where
 from kcli.cli.consume.render_decoded import decoded_json_objects
 from kcli.cli.consume.text_columns import joined_spans
 from kcli.cli.serde_options import SIDES, by_side
 from kcli.errors import ConfigError
-from kcli.schemas.serdes import WITH_SCHEMA, DecodeError, make_decoder, missing_extra
+from kcli.schemas.serdes import WITH_SCHEMA, DecodeError, make_decoder
 
 if TYPE_CHECKING:
+    from kcli.cli.consume.expressions import Expression, Results
     from kcli.cli.consume.options import DecodeOptions
     from kcli.protocol.records.columns import RecordColumns
     from kcli.schemas.registry_client import SchemaRegistry
     from kcli.schemas.serdes import Decoder, Side
     from kcli.structs import TopicPartition
-
 
 _REPORTED_AT_ONCE = 10
 
@@ -55,9 +44,11 @@ def make_decoding(
     report: Callable[[str], None],
     *,
     shows_errors: bool,
+    limit_s: float,
 ) -> Decoding:
     """Return the decoders and the expressions of the options. Raise ConfigError.
 
+    `limit_s` is the longest time that an expression may take for a record.
     `registry` returns the schema registry of the settings; it is called only if a decoder needs one. For the others,
     see `Decoding`.
     """
@@ -79,8 +70,8 @@ def make_decoding(
     }
     return Decoding(
         decoders,
-        where=None if options.where is None else where(options.where),
-        select=None if options.select is None else select(options.select),
+        where=None if options.where is None else where(options.where, limit_s),
+        select=None if options.select is None else select(options.select, limit_s),
         shows_errors=shows_errors,
         report=report,
     )
@@ -155,32 +146,28 @@ class Decoding:
         return records
 
     def _where_true(self, where: Expression, tp: TopicPartition, records: DecodedColumns) -> DecodedColumns:
-        assert records.lines is not None
-        mask = np.zeros(len(records), np.bool_)
-        errors: list[str | None] = [None] * len(records)
-        for row, line in enumerate(records.lines):
-            try:
-                mask[row] = where.first(line)
-            except ValueError as error:
-                errors[row] = self._with_hint(error)
-        self._fail(where.option, tp, records, errors)
+        results = self._evaluated(where, tp, records)
+        mask = np.fromiter((done and bool(result) for done, result in results), np.bool_, len(results))
         return records if mask.all() else records.take(mask)
 
     def _results(self, select: Expression, tp: TopicPartition, records: DecodedColumns) -> list[list[str]]:
+        return [result if done else [] for done, result in self._evaluated(select, tp, records)]
+
+    def _evaluated(self, expression: Expression, tp: TopicPartition, records: DecodedColumns) -> Results:
+        """Return the result of the expression for each record, and note the failures."""
         assert records.lines is not None
-        results: list[list[str]] = []
-        errors: list[str | None] = [None] * len(records)
-        for row, line in enumerate(records.lines):
-            try:
-                results.append(select.all(line))
-            except ValueError as error:
-                results.append([])
-                errors[row] = self._with_hint(error)
-        self._fail(select.option, tp, records, errors)
+
+        def place(row: int) -> str:
+            topic, partition = _owner(tp, records, row)
+            return f"{topic} {partition} offset {int(records.offsets[row])}"
+
+        results = expression.results(records.lines, place)
+        errors = [None if done else self._with_hint(result) for done, result in results]
+        self._fail(expression.option, tp, records, errors)
         return results
 
-    def _with_hint(self, error: ValueError) -> str:
-        message = str(error).split("\n", 1)[0]
+    def _with_hint(self, message: str) -> str:
+        message = message.split("\n", 1)[0]
         if message.startswith("Cannot index string") and "value" not in self._decoders:
             message += " (a value is a text without -s; -s value=json decodes JSON)"
         return message
@@ -188,11 +175,9 @@ class Decoding:
     # --- failures
 
     def _fail(self, kind: str, tp: TopicPartition, columns: RecordColumns, errors: list[str | None]) -> None:
-        partitions = columns.partitions
         for row, error in enumerate(errors):
             if error is not None:
-                owner = tp if partitions is None else tp._replace(partition=int(partitions[row]))
-                self._pending.append(_Failure(kind, owner, int(columns.offsets[row]), error))
+                self._pending.append(_Failure(kind, _owner(tp, columns, row), int(columns.offsets[row]), error))
 
     def count_failures(self, first_unprinted: Mapping[TopicPartition, int] = NOTHING_UNPRINTED) -> None:
         """Count and report the failures of the last `apply`, of records below the first unprinted offset."""
@@ -228,46 +213,6 @@ class Decoding:
         return exit_status.FAILED
 
 
-class Expression:
-    """A compiled jq program of an option; `option` is --where or --select."""
-
-    def __init__(self, option: str, text: str, wrapped: str) -> None:
-        """`wrapped` is the program to run, with `{}` for the user's text. Raise ConfigError for an invalid program."""
-        try:
-            import jq
-        except ImportError:
-            raise missing_extra(option, "jq") from None
-        self.option = option
-        try:
-            jq.compile(text)
-            self._program = jq.compile(wrapped.format(f"(\n{text}\n)"))
-        except ValueError as error:
-            raise ConfigError(f"{option}: {text!r} is not a valid jq expression: {_problem(error)}") from None
-
-    def first(self, line: str) -> Any:
-        """Return the first result for a record in JSON. Raise ValueError for an error of the program."""
-        try:
-            return self._program.input_text(line).first()
-        except StopIteration:
-            raise ValueError("the expression has halted") from None
-
-    def all(self, line: str) -> list[str]:
-        """Return all results for a record in JSON. Raise ValueError for an error of the program."""
-        results: list[str] = self._program.input_text(line).all()
-        return results
-
-
-def where(text: str) -> Expression:
-    """Return the expression of --where: `first` is true if any of its results is neither false nor null."""
-    return Expression("--where", text, "any({}; .)")
-
-
-def select(text: str) -> Expression:
-    """Return the expression of --select: `all` returns the JSON text of each result."""
-    return Expression("--select", text, "{}|tojson")
-
-
-def _problem(error: ValueError) -> str:
-    """Return the first message of jq in one line: `syntax error, unexpected end of file at line 1, column 2`."""
-    first = str(error).split("\n", 1)[0].removeprefix("jq: error: ")
-    return re.sub(r" at <top-level>, (line \d+, column \d+):$", r" at \1", first)
+def _owner(tp: TopicPartition, columns: RecordColumns, row: int) -> TopicPartition:
+    """Return the partition of a record; those of merged partitions differ."""
+    return tp if columns.partitions is None else tp._replace(partition=int(columns.partitions[row]))

@@ -9,7 +9,8 @@ import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from kcli.cli.output.table import plain_table
 from kcli.consumer.coverage import StopReason
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from kcli.clock import Clock
     from kcli.protocol.records.columns import RecordColumns
     from kcli.structs import TopicPartition
+
+T = TypeVar("T")
 
 _POLL_MS = 500.0
 
@@ -95,9 +98,9 @@ def print_records(
 ) -> StopReason:
     """Print records until there is a reason to stop, and return it. Records of one poll are written before the next.
 
-    With `decoding`, the records of a batch are decoded and written in parts, and an interrupt takes effect after one of
-    them. `before_part` is called before each, with the first offset of a partition: no record from there on is written
-    yet.
+    With `decoding`, the records of a batch are decoded and written in parts. An interrupt while a part is decoded ends
+    it, and nothing of it is printed. `before_part` is called before each, with the first offset of a partition: no
+    record from there on is written yet.
 
     `offsets_passed` returns the number of offsets read; its increase is progress too. The first poll does not count as
     idle time: the reader prepares in it.
@@ -144,18 +147,31 @@ def _poll(source: Source, timeout_ms: float) -> list[tuple[TopicPartition, Recor
 def _matching(
     tp: TopicPartition, columns: RecordColumns, filters: Filters, printed: PrintedRecords, interrupt: StopSignals
 ) -> RecordColumns:
-    """Return the records that match; none after an interrupt, which also ends an expression that takes for ever."""
+    """Return the records that match; none after an interrupt."""
     from kcli.cli.consume.filters import matching_rows
 
+    mask = _until_signal(interrupt, lambda: matching_rows(filters, columns))
+    if mask is not None:
+        return columns.take(mask)
+    _stop_at(tp, columns, printed)
+    return columns.take(slice(0, 0))
+
+
+def _until_signal(interrupt: StopSignals, step: Callable[[], T]) -> T | None:
+    """Return the result of a step with an expression of the user, which may take for ever; None after an interrupt."""
     try:
         with interrupt.raised():
             if not interrupt.requested:
-                return columns.take(matching_rows(filters, columns))
+                return step()
     except KeyboardInterrupt:
         pass
+    return None
+
+
+def _stop_at(tp: TopicPartition, columns: RecordColumns, printed: PrintedRecords) -> None:
+    """Note that none of these records is printed."""
     for first_tp, offset in first_offsets(tp, columns).items():
         printed.stop_at(first_tp, offset)
-    return columns.take(slice(0, 0))
 
 
 def _print_decoded(
@@ -171,13 +187,15 @@ def _print_decoded(
 ) -> None:
     for row in range(0, len(columns), decoding.part_rows):
         part = columns.take(slice(row, row + decoding.part_rows))
-        if interrupt.requested or limits.is_reached(printed.total.records):
-            for first_tp, offset in first_offsets(tp, columns.take(slice(row, None))).items():
-                printed.stop_at(first_tp, offset)
+        decoded = None
+        if not (interrupt.requested or limits.is_reached(printed.total.records)):
+            for first_tp, offset in first_offsets(tp, part).items():
+                before_part(first_tp, offset)
+            decoded = _until_signal(interrupt, partial(decoding.apply, tp, part))
+        if decoded is None:
+            _stop_at(tp, columns.take(slice(row, None)), printed)
             return
-        for first_tp, offset in first_offsets(tp, part).items():
-            before_part(first_tp, offset)
-        _print(tp, decoding.apply(tp, part), render, write, printed, limits)
+        _print(tp, decoded, render, write, printed, limits)
         decoding.count_failures(printed.first_unprinted)
 
 
@@ -190,8 +208,7 @@ def _print(
     limits: Limits,
 ) -> None:
     if limits.max_records is not None and len(columns) > (room := limits.max_records - printed.total.records):
-        for first_tp, offset in first_offsets(tp, columns.take(slice(room, None))).items():
-            printed.stop_at(first_tp, offset)
+        _stop_at(tp, columns.take(slice(room, None)), printed)
         columns = columns.take(slice(0, room))
     if len(columns):
         write(render(tp, columns))

@@ -65,8 +65,8 @@ def run(
     --output prints records as jsonl, json (one document), csv, tsv or a table. A null is nothing in raw output, NULL in
     %h as in kcat, null in JSON, and "-" in tables; csv and tsv have columns that tell it from "". Control characters
     are escaped on a terminal, and matches of --grep and --key are red there; other output has the exact bytes.
-    --timeout limits the start, and the time that a bounded read waits for a record. REGEX is a Python expression over
-    bytes. Exit status 5: a range was not read completely.
+    --timeout limits the start, the time that a bounded read waits for a record, and the time that --where or --select
+    takes for one. REGEX is a Python expression over bytes. Exit status 5: a range was not read completely.
 
     -s decodes: string, json, hex, base64, msgpack; avro, protobuf, json-schema with the schemas of --schema-registry or
     --schema-file; auto, by the first bytes of each payload; or letters of kcat's pack strings, such as q or '<i'. JSON
@@ -198,6 +198,7 @@ def _decoding(env: Environment, common: Common, decode: DecodeOptions, output: s
         lambda: common.registry(decode.schema_registry),
         lambda sentence: env.report(f"kcli: {sentence}"),
         shows_errors=output is not None and decode.select is None and decode.columns is None,
+        limit_s=common.timeout_ms / 1000,
     )
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +19,7 @@ from kcli.cli.consume.renderer import RenderOptions, make_renderer
 from kcli.cli.environment import StopSignals
 from kcli.clock import ManualClock
 from kcli.consumer.coverage import StopReason
-from kcli.errors import ConfigError, KcliError
+from kcli.errors import ConfigError, KcliError, TimeoutExpired
 from kcli.protocol.records.columns import RecordColumns
 from kcli.schemas.serdes import DecodeError
 from kcli.structs import TopicPartition
@@ -50,6 +53,7 @@ class Read:
         limit: int | None = None,
         grep: str | None = None,
         part_rows: int = 1024,
+        limit_s: float = 60.0,
         interrupt: Callable[[list[bytes]], StopSignals] = lambda written: StopSignals(lambda: None),
         **options: Any,
     ) -> None:
@@ -60,6 +64,7 @@ class Read:
             lambda: None,
             self.reported.append,
             shows_errors=output is not None,
+            limit_s=limit_s,
         )
         self.decoding.part_rows = part_rows
         selects = options.get("select") is not None
@@ -231,6 +236,28 @@ def test_a_signal_ends_the_read_after_a_part() -> None:
     assert (last.stop, last.printed.first_unprinted) == (StopReason.INTERRUPTED, {P0: 6})
 
 
+def test_the_first_signal_ends_an_expression_that_takes_for_ever() -> None:
+    """jq is C code that holds Python's lock: no handler of a signal runs before it returns."""
+    with StopSignals(lambda: None) as signals:
+        timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        read = Read(
+            orders(1, 2, 3, 4), part_rows=2, where="if .offset == 2 then last(repeat(1)) else true end",
+            interrupt=lambda _: signals,
+        )  # fmt: skip
+        timer.join()
+    assert (read.stop, read.members("offset")) == (StopReason.INTERRUPTED, [0, 1])
+    assert read.printed.first_unprinted == {P0: 2}
+
+
+@pytest.mark.parametrize("option", ["where", "select"])
+def test_an_expression_takes_no_longer_than_the_timeout_for_a_record(option: str) -> None:
+    with pytest.raises(
+        TimeoutExpired, match=rf"^--{option} takes longer than 0.2 s \(--timeout\) for orders 0 offset 1$"
+    ):
+        Read(orders(1, 2), limit_s=0.2, **{option: "if .offset == 1 then last(repeat(1)) else 1 end"})
+
+
 def test_merged_records_keep_the_partition_of_each_failure() -> None:
     merged = columns(record(b"1"), record(b"{"), record(b"3"))
     import numpy as np
@@ -286,6 +313,6 @@ def test_a_decoder_gets_the_last_header_with_the_id_of_the_schema() -> None:
 def test_options_that_are_not_valid(options: dict[str, Any], message: str) -> None:
     needs_package("jq")
     with pytest.raises(ConfigError) as error:
-        make_decoding(DecodeOptions(**options), lambda: None, lambda sentence: None, shows_errors=False)
+        make_decoding(DecodeOptions(**options), lambda: None, lambda sentence: None, shows_errors=False, limit_s=60.0)
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)

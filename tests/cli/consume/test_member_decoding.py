@@ -52,6 +52,7 @@ class Run:
             lambda: None,
             lambda sentence: self.env.report(f"kcli: {sentence}"),
             shows_errors=False,
+            limit_s=60.0,
         )
         decoding.part_rows = 2
         if decoder is not None:

@@ -170,7 +170,9 @@ def test_a_copy_by_json_lines_has_the_same_keys_and_values(
     payloads: list[bytes | None], names: tuple[str, str]
 ) -> None:
     serdes = [f"key={names[0]}", f"value={names[1]}"]
-    decoding = make_decoding(DecodeOptions(serdes), lambda: None, lambda sentence: None, shows_errors=True)
+    decoding = make_decoding(
+        DecodeOptions(serdes), lambda: None, lambda sentence: None, shows_errors=True, limit_s=60.0
+    )
     batch = columns(*(record(payload, payload) for payload in payloads))
     printed = make_renderer(RenderOptions("jsonl", decoders=decoding.sides)).render(P0, decoding.apply(P0, batch))
     lines = bytes(printed).removesuffix(b"\n").split(b"\n")
