@@ -12,6 +12,7 @@ from kcli.broker.log.file_records import has_valid_checksum
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords, RecordTooLarge
 from kcli.protocol.records import batch as layout
+from kcli.protocol.records.scan import read_pairs
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from kcli.broker.log.log import Log
     from kcli.broker.log.producer_checks import Verification
     from kcli.broker.replica_manager import ReplicaManager
+    from kcli.protocol.records.scan import Pair
 
-#: `add(partition number, whole batch)`, with a right checksum; CorruptRecords if it cannot be decoded.
-AddBatch: TypeAlias = Callable[[int, layout.BatchInfo], None]
+#: `add(partition number, whole batch, its keys and values)`; CorruptRecords if they are not valid.
+AddBatch: TypeAlias = Callable[[int, layout.BatchInfo, "list[Pair]"], None]
 
 READ_BYTES = 1 << 20
 
@@ -126,15 +128,17 @@ class CoordinatorLog:
         elif partition.log.log_end_offset > partition.log.log_start_offset:
             for section in _read_sections(partition.log):
                 for data in section:
-                    self._replay_batch(data, number, add_batch, report)
+                    self._replay_batch(data, number, partition.log.max_decompressed_bytes, add_batch, report)
                 yield
 
-    def _replay_batch(self, data: memoryview, number: int, add_batch: AddBatch, report: Callable[[str], None]) -> None:
+    def _replay_batch(
+        self, data: memoryview, number: int, max_bytes: int, add_batch: AddBatch, report: Callable[[str], None]
+    ) -> None:
         info = layout.read_batch_info(data)
         try:
             if info.magic == 2 and not has_valid_checksum(info):
                 raise CorruptRecords("its checksum is wrong")
-            add_batch(number, info)
+            add_batch(number, info, read_pairs(memoryview(info.records), max_bytes))
         except (CorruptRecords, RecordTooLarge) as problem:
             report(f"{self.topic}-{number}: the batch at offset {info.base_offset} was skipped: {problem}")
 

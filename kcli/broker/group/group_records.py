@@ -10,7 +10,7 @@ producer wrote in the same partition.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -30,12 +30,12 @@ from kcli.protocol.offsets_topic import (
     encode_offset_value,
 )
 from kcli.protocol.records.record import COMMIT_MARKER, control_type
-from kcli.protocol.records.scan import read_pairs
 from kcli.structs import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.group.consumer_group import ConsumerGroup
     from kcli.protocol.records.batch import BatchInfo
+    from kcli.protocol.records.scan import Pair
 
 StoredGroup: TypeAlias = "GroupMetadataValue | ConsumerGroup"
 KeyAndValue: TypeAlias = "tuple[bytes, bytes | None]"
@@ -79,10 +79,9 @@ class Replay:
     def __repr__(self) -> str:
         return f"<Replay {len(self.latest)} keys, {len(self.transactions)} open transactions>"
 
-    def add_batch(self, partition: int, batch: BatchInfo) -> None:
-        """Add the next whole batch of a partition. CorruptRecords, and no change, when it cannot be decoded."""
+    def add_batch(self, partition: int, batch: BatchInfo, pairs: Sequence[Pair]) -> None:
+        """Add the next whole batch of a partition, with its keys and values. CorruptRecords for a damaged marker."""
         base_offset, producer = batch.base_offset, (partition, batch.producer_id)
-        pairs = read_pairs(memoryview(batch.records))
         if batch.is_control:
             for committed in [_is_commit(key) for _, key, _ in pairs]:
                 self._end_transaction(producer, committed)

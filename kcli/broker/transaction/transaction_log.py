@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kcli.broker.cluster.features import TRANSACTION_VERSION
@@ -11,7 +11,6 @@ from kcli.broker.transaction.transaction_state import TransactionMetadata, Trans
 from kcli.errors import ProtocolError
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.record import NewRecord
-from kcli.protocol.records.scan import read_pairs
 from kcli.protocol.transactions_topic import (
     PartitionsSchema,
     TransactionLogValue,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from kcli.broker.replica_manager import ReplicaManager
     from kcli.error_codes import ErrorCode
     from kcli.protocol.records.batch import BatchInfo
+    from kcli.protocol.records.scan import Pair
 
 _STATES = {state.number: state for state in TransactionState}
 _NEVER_STORED = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
@@ -60,10 +60,10 @@ class TransactionLog(CoordinatorLog):
     ) -> Iterator[None]:
         """Read one partition into `found`; yield after each section. Damaged records are reported and skipped."""
 
-        def add_batch(_: int, batch: BatchInfo) -> None:
+        def add_batch(_: int, batch: BatchInfo, pairs: Sequence[Pair]) -> None:
             if batch.is_control:
                 return
-            for delta, key, value in read_pairs(memoryview(batch.records)):
+            for delta, key, value in pairs:
                 try:
                     _replay_record(found, key, value)
                 except ProtocolError as problem:

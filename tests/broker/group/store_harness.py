@@ -37,6 +37,7 @@ class MemoryLog:
     def __init__(self) -> None:
         self.log_start_offset = 0
         self.log_end_offset = 0
+        self.max_decompressed_bytes = 1 << 20
         self.batches: list[tuple[int, bytes]] = []
 
     def append(self, data: bytes) -> None:

@@ -9,6 +9,7 @@ from kcli.errors import CorruptRecords
 from kcli.protocol.records.batch import HEADER_BYTES, read_batch_info
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.record import NewRecord
+from kcli.protocol.records.scan import read_pairs
 
 LOG = 7
 FIRST, SECOND = 4000, 4001
@@ -34,8 +35,11 @@ class Log:
         self._add(batch, number)
 
     def _add(self, batch: bytes, number: int = LOG) -> None:
-        self.replay.add_batch(number, read_batch_info(batch))
+        self.add_batch(number, batch)
         self.end += int.from_bytes(batch[23:27], "big") + 1
+
+    def add_batch(self, number: int, batch: bytes | bytearray) -> None:
+        self.replay.add_batch(number, read_batch_info(batch), read_pairs(memoryview(batch)))
 
     @property
     def values(self) -> dict[bytes, bytes]:
@@ -128,9 +132,7 @@ def test_marker_without_a_transaction_changes_nothing(log: Log) -> None:
 
 
 def test_idempotent_batch_without_a_transaction_applies_at_once(log: Log) -> None:
-    log.replay.add_batch(
-        LOG, read_batch_info(build_batch([NewRecord(KEY, b"1", 5)], producer_id=FIRST, producer_epoch=0))
-    )
+    log.add_batch(LOG, build_batch([NewRecord(KEY, b"1", 5)], producer_id=FIRST, producer_epoch=0))
     assert log.values == {KEY: b"1"}
 
 
@@ -139,9 +141,9 @@ def test_damaged_batch_changes_nothing(log: Log) -> None:
     batch = bytearray(build_batch([NewRecord(KEY, b"2", 5), NewRecord(OTHER, b"3", 5)], base_offset=1))
     batch[COUNT_AT:HEADER_BYTES] = (3).to_bytes(4, "big")
     with pytest.raises(CorruptRecords, match="record 2 of 3 does not fit"):
-        log.replay.add_batch(LOG, read_batch_info(batch))
+        log.add_batch(LOG, batch)
     short_marker = build_batch([NewRecord(b"\0", b"", 5)], producer_id=FIRST, transactional=True, control=True)
     with pytest.raises(CorruptRecords, match="marker"):
-        log.replay.add_batch(LOG, read_batch_info(short_marker))
+        log.add_batch(LOG, short_marker)
 
     assert log.values == {KEY: b"1"}

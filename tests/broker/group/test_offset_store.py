@@ -352,6 +352,21 @@ def test_damaged_batch_is_reported_and_all_others_are_loaded(harness: StoreHarne
     assert report.startswith("__consumer_offsets-9: the batch at offset 1 was skipped: its checksum is wrong")
 
 
+def test_batch_above_the_brokers_limit_is_reported_and_all_others_are_loaded() -> None:
+    harness = StoreHarness(offsets_topic_compression_codec=1)
+    harness.commit("billing", (orders(0), 0))
+    harness.offsets.commit("billing", [NewOffset(orders(1), 1, metadata="m" * 1000)], NOW_MS)
+    log = harness.replicas.logs[TopicPartition(OFFSETS_TOPIC, harness.group_log.partition_for("billing"))]
+    log.max_decompressed_bytes = 1000
+
+    harness.start()
+
+    assert harness.committed("billing") == {orders(0): 0}
+    (report,) = harness.offsets.reports
+    assert "the batch at offset 1 was skipped: " in report
+    assert "max.decompressed.batch.bytes (1000 bytes)" in report
+
+
 def test_skipped_records_are_counted_by_kind(harness: StoreHarness) -> None:
     harness.commit("billing", (orders(0), 1))
     log = harness.replicas.logs[TopicPartition(OFFSETS_TOPIC, 0)]
