@@ -96,7 +96,7 @@ def _causes(error: BaseException, *, hidden: bool = False) -> Iterator[BaseExcep
     while True:
         last = seen[-1]
         cause = last.__cause__ or (None if last.__suppress_context__ and not hidden else last.__context__)
-        if cause is None or any(cause is one for one in seen):
+        if cause is None or any(cause is known for known in seen):
             return
         seen.append(cause)
         yield cause

@@ -73,7 +73,7 @@ def with_undo_hint(
     except SnapshotError as error:
         raise Refused(f"{error.message}; nothing was deleted") from error
     finally:
-        for snapshot in [it for it in snapshots if store.path(it.id).exists()]:
+        for snapshot in [snapshot for snapshot in snapshots if store.path(snapshot.id).exists()]:
             env.report(f"{prefix}to restore the deleted offsets: {undo_command(snapshot.id)}")
 
 

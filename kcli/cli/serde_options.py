@@ -40,8 +40,8 @@ def by_side(option: str, texts: Iterable[str], default: Sequence[Side]) -> dict[
             sides, text = default, given
         if not text:
             raise ConfigError(f"{option}: '{given}' is not valid; use {option} [key=|value=]...")
-        for one in sides:
-            if one in chosen:
-                raise ConfigError(f"{option}: {one} is given twice, as {chosen[one]} and as {text}")
-            chosen[one] = text
+        for side in sides:
+            if side in chosen:
+                raise ConfigError(f"{option}: {side} is given twice, as {chosen[side]} and as {text}")
+            chosen[side] = text
     return chosen

@@ -71,9 +71,9 @@ class Batcher:
         decoded: Sequence[DecodedColumn] = (),
     ) -> None:
         """`decoded` has the decoders of keys or values, whose columns are then typed."""
-        self._decoded = {it.side: it for it in decoded if {name for name, _ in columns} & {*it.names}}
-        own = [name for it in self._decoded.values() for name in it.names]
-        types = {name: type for it in self._decoded.values() for name, type in it.arrow_types().items()}
+        self._decoded = {column.side: column for column in decoded if {name for name, _ in columns} & {*column.names}}
+        own = [name for column in self._decoded.values() for name in column.names]
+        types = {name: type for column in self._decoded.values() for name, type in column.arrow_types().items()}
         plain = arrow_schema([(name, sql_type) for name, sql_type in columns if name not in own])
         self.schema = pa.schema(
             [pa.field(name, types[name]) if name in types else plain.field(name) for name, _ in columns]

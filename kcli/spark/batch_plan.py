@@ -96,7 +96,7 @@ def fit_ranges(
                 f"{tp}: cannot read up to offset {ends[tp]}: transactions are open from offset {readable} on; "
                 "retry after they end, or use isolation.level=read_uncommitted"
             )
-        reports += [it.report for it in (first, last) if it.report is not None]
+        reports += [side.report for side in (first, last) if side.report is not None]
     return starts, ends, reports
 
 

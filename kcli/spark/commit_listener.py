@@ -256,7 +256,7 @@ class OptionCommitter(StreamingQueryListener):  # type: ignore[misc,unused-ignor
         ended = self._runs.get(str(event.runId), {})
         for followed in ended.values():
             followed.commit_checkpoint()
-        self._ending = [*self._ending, *(it.thread for it in ended.values())]
+        self._ending = [*self._ending, *(followed.thread for followed in ended.values())]
         self._runs.pop(str(event.runId), None)
         self._ending = [work for work in self._ending if not work.finish(0)]
 

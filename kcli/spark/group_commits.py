@@ -113,7 +113,7 @@ class GroupCommits:
         from kcli.admin.groups.committed_offsets import committed_offsets
 
         result = committed_offsets(client, [self.group], deadline_ms).values.get(self.group, {})
-        committed = {tp: it.offset for tp, it in result.items() if isinstance(it, OffsetAndMetadata)}
+        committed = {tp: found.offset for tp, found in result.items() if isinstance(found, OffsetAndMetadata)}
         return {tp: offset for tp, offset in offsets.items() if committed.get(tp) != offset}
 
 

@@ -64,7 +64,7 @@ class SourceOptions(NamedTuple):
 
     def record_columns(self) -> Columns:
         """Return the columns of the view `records`; the types of decoded sides are known after they were planned."""
-        decoded: dict[str, Columns] = {it.side: it.columns for it in self.decodings}
+        decoded: dict[str, Columns] = {side.side: side.columns for side in self.decodings}
         return record_columns(include_headers=self.include_headers, names=self.columns, decoded=decoded)
 
     def __repr__(self) -> str:

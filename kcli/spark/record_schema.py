@@ -50,7 +50,7 @@ def record_columns(
     available = ALL
     if decoded:
         usual, available = (
-            [column for it in columns for column in decoded.get(it[0], [it])] for columns in (usual, ALL)
+            [shown for column in columns for shown in decoded.get(column[0], [column])] for columns in (usual, ALL)
         )
     if names is None:
         return usual

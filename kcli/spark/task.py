@@ -110,7 +110,7 @@ def _checked(
         except KcliError as error:
             stopped = error
         is_done = not read
-        covered = {it.tp: it for it in reader.coverage()}
+        covered = {part.tp: part for part in reader.coverage()}
         for tp, coverage in covered.items():
             log_reports(check_lost(by_partition[tp], coverage.lost[reported[tp] :], fail=fail))
             reported[tp] = len(coverage.lost)
@@ -167,7 +167,7 @@ _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 def check_lost(task: TaskRange, lost: tuple[tuple[int, int], ...], *, fail: bool) -> list[str]:
     """Return reports of offsets that were deleted before they were read; DataLoss if `fail`."""
     decisions = [decide_skipped(task.tp, first, log_start, log_start, task.end, fail=fail) for first, log_start in lost]
-    return [it.report for it in decisions if it.report is not None]
+    return [decision.report for decision in decisions if decision.report is not None]
 
 
 def check_end(

@@ -88,7 +88,7 @@ class DiffOptions(NamedTuple):
     def changes_for(self, situation: Situation) -> Changes:
         """Return the changes with members by their ids."""
         changes = self.changes._replace(remove=[situation.find(name) for name in self.changes.remove])
-        if situation.live is not None and not situation.members and not any(it.topics for it in changes.add):
+        if situation.live is not None and not situation.members and not any(added.topics for added in changes.add):
             raise Refused(f"group {self.group} has no members; add some with --add NAME=TOPIC,TOPIC")
         return changes
 

@@ -60,7 +60,9 @@ def forecast_item(
         "group": None if situation.live is None else situation.live.group.group,
         "assignor": forecast.assignor,
         "today": situation.assignor or None,
-        "members": [_member_item(situation, known[it.member], it, with_before=with_before) for it in comparison.shares],
+        "members": [
+            _member_item(situation, known[share.member], share, with_before=with_before) for share in comparison.shares
+        ],
         "idle": comparison.idle,
         "rebalances": len(forecast.rebalances),
         "settled": forecast.settled,
@@ -128,8 +130,8 @@ def skews(situation: Situation, assignment: Assigned) -> Item:
     measures = {"partitions": skew(assignment)}
     measures |= {name: skew(assignment, loads) for name, loads in _loads(situation).items()}
     return {
-        name: {"most": _rounded(it.most), "mean": _rounded(it.mean), "ratio": _rounded(it.ratio)}
-        for name, it in measures.items()
+        name: {"most": _rounded(measure.most), "mean": _rounded(measure.mean), "ratio": _rounded(measure.ratio)}
+        for name, measure in measures.items()
     }
 
 
@@ -145,7 +147,7 @@ def _rounded(value: float | None) -> float | int | None:
 
 def show_rows(comparison: Comparison, item: Item) -> list[Item]:
     """Return one row per future member."""
-    return [_row(it, share) for it, share in zip(item["members"], comparison.shares, strict=True)]
+    return [_row(member, share) for member, share in zip(item["members"], comparison.shares, strict=True)]
 
 
 def _row(item: Item, share: Share) -> Item:
@@ -340,7 +342,7 @@ def _live_group_lines(live: LiveGroup) -> Iterator[str]:
     if live.missing:
         yield f"subscribed topics that do not exist: {', '.join(live.missing)}"
     if live.group.type == CONSUMER:
-        pending = sum(len({*(it.target or ())} ^ {*it.owned}) for it in live.group.members)
+        pending = sum(len({*(member.target or ())} ^ {*member.owned}) for member in live.group.members)
         more = f"; {format_count(pending, 'partition')} not yet reconciled" if pending else ""
         yield f"the broker assigns the partitions of {live.group.group}; today is the target assignment{more}"
 

@@ -101,7 +101,8 @@ def parse_owned(texts: Iterable[str], members: Sequence[Member]) -> list[Member]
         before, _ = owned.get(name, ((), GENERATION))
         owned[name] = (*before, *_partitions(text, match["partitions"])), int(match["generation"] or GENERATION)
     return [
-        it if it.id not in owned else it._replace(owned=owned[it.id][0], generation=owned[it.id][1]) for it in members
+        member if member.id not in owned else member._replace(owned=owned[member.id][0], generation=owned[member.id][1])
+        for member in members
     ]
 
 

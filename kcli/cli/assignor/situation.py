@@ -44,9 +44,9 @@ class Situation(NamedTuple):
         `NotFound` without such a member; `ConfigError` for a client id of several members.
         """
         for ids in (
-            [it.id for it in self.members if it.id == name],
-            [it.id for it in self.members if it.instance_id == name],
-            [it.id for it in self.described.values() if it.client_id == name],
+            [member.id for member in self.members if member.id == name],
+            [member.id for member in self.members if member.instance_id == name],
+            [member.id for member in self.described.values() if member.client_id == name],
         ):
             if len(ids) > 1:
                 raise ConfigError(
@@ -54,7 +54,7 @@ class Situation(NamedTuple):
                 )
             if ids:
                 return ids[0]
-        known = ", ".join(sorted(it.id for it in self.members))
+        known = ", ".join(sorted(member.id for member in self.members))
         raise NotFound(f"there is no member {name}; " + (f"the members are {known}" if known else "the group is empty"))
 
 
@@ -91,7 +91,7 @@ def described_situation(
         raise ConfigError(
             "no topic is given; add topics to --member NAME=TOPIC,TOPIC, or give --topic TOPIC=PARTITIONS"
         )
-    members = [it if it.topics else it._replace(topics=named) for it in members]
+    members = [member if member.topics else member._replace(topics=named) for member in members]
     wanted: set[str] = set().union(*(member.topics for member in members))
     for member in members:
         for topic, _ in member.owned:

@@ -200,13 +200,13 @@ class _Cluster:
         process, signals = self.supervisor.processes[name], self._signals
 
         def ended() -> list[Process]:
-            return [one for one in self.supervisor.processes.values() if one.exit_code is not None]
+            return [process for process in self.supervisor.processes.values() if process.exit_code is not None]
 
         done = self.supervisor.wait(lambda: condition(process) or bool(ended()) or signals.requested, _START_S)
         if signals.requested:
             return
-        for one in ended():
-            raise KcliError(f"{_title(one.name)} did not start: it {one.end}")
+        for process in ended():
+            raise KcliError(f"{_title(process.name)} did not start: it {process.end}")
         if not done:
             raise KcliError(f"{_title(name)} was not ready within {_START_S:.0f} s")
         self._store_address(name, process)

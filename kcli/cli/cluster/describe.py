@@ -66,7 +66,7 @@ def run(env: Environment, common: Common) -> int:
         env.stdout.write("\n")
         print_report(env, Report(KIND, FAULT_COLUMNS, by_fault, list(map(_shortened, by_fault))), common.output)
     elif by_fault and common.output in ("csv", "tsv"):
-        counts = ", ".join(f"{len(it['names'])} {it['fault']}" for it in by_fault)
+        counts = ", ".join(f"{len(row['names'])} {row['fault']}" for row in by_fault)
         env.report(f"kcli: partitions with a fault: {counts}; see kcli topic describe --unhealthy")
     if faults.errors:
         reason = next(iter(faults.errors.values()))

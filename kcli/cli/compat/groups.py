@@ -225,7 +225,7 @@ def _offset_cells(row: PartitionLag) -> list[str]:
         row.end - committed.offset if known and committed is not None and row.end is not None else None,
         *((member.id, _host(member), member.client_id) if member is not None else (None, None, None)),
     ]
-    return [cell(it) for it in values]
+    return [cell(value) for value in values]
 
 
 def _host(member: GroupMember) -> str:

@@ -110,7 +110,11 @@ def _separate_value(option: Option, rest: list[str]) -> str | None:
 
 
 def _check_available(given: Given, options: Iterable[Option]) -> None:
-    alone = [it.name for it in options if it.name in given and it.only_with and not given.any_of(it.only_with)]
+    alone = [
+        option.name
+        for option in options
+        if option.name in given and option.only_with and not given.any_of(option.only_with)
+    ]
     if alone and "help" not in given:
         raise InvalidUsage(f"Option(s) [{', '.join(alone)}] are unavailable given other options on the command line")
 

@@ -145,7 +145,7 @@ def _profiles(environ: Mapping[str, str]) -> dict[str, str]:
 
     env = Environment(sys.stdin, sys.stdout, sys.stderr, environ)
     profiles = read_file(path_of(env)).profiles.values()
-    return {**{it.name: it.bootstrap_servers or "" for it in profiles}, NONE: "Use no profile."}
+    return {**{profile.name: profile.bootstrap_servers or "" for profile in profiles}, NONE: "Use no profile."}
 
 
 def _matching(found: Mapping[str, str], asked: Question, *, prefixes_only: bool) -> dict[str, str]:

@@ -210,7 +210,7 @@ class Checkpointer:
     @property
     def epochs(self) -> dict[TopicPartition, int] | None:
         """The leader epochs of the positions to resume; None for the first read."""
-        return None if self._loaded is None else {tp: it.epoch for tp, it in self._loaded.positions.items()}
+        return None if self._loaded is None else {tp: position.epoch for tp, position in self._loaded.positions.items()}
 
     @property
     def output_has_records(self) -> bool:

@@ -169,11 +169,11 @@ class Committer:
     def _uncommitted(
         self, printed_offsets: dict[TopicPartition, OffsetAndMetadata]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        return {tp: it for tp, it in printed_offsets.items() if self.committed.get(tp) != it.offset}
+        return {tp: offset for tp, offset in printed_offsets.items() if self.committed.get(tp) != offset.offset}
 
     def _record(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         owned = self._consumer.subscription
-        self.committed.update((tp, it.offset) for tp, it in offsets.items() if owned.get(tp) is not None)
+        self.committed.update((tp, offset.offset) for tp, offset in offsets.items() if owned.get(tp) is not None)
 
     def _report_failure(self, error: KcliError) -> None:
         if str(error) != self._last_report:

@@ -31,7 +31,7 @@ class Filters(NamedTuple):
     def highlights(self) -> dict[str, re.Pattern[bytes]]:
         """The expressions that the printed keys and values match, by field."""
         patterns = {"value": self.value, "key": self.key}
-        return {name: it for name, it in patterns.items() if it is not None and not self.invert}
+        return {name: pattern for name, pattern in patterns.items() if pattern is not None and not self.invert}
 
 
 def compile_filters(options: FilterOptions) -> Filters | None:

@@ -353,7 +353,7 @@ class MemberSource:
 
     def save_positions(self) -> None:
         """Save position and log end of each partition, for the report after it is no longer assigned."""
-        self.positions.update((tp, it.offset) for tp, it in self._committer.printed_offsets().items())
+        self.positions.update((tp, offset.offset) for tp, offset in self._committer.printed_offsets().items())
         subscription = self._consumer.subscription
         ends = {
             tp: subscription.state(tp).log_end(read_committed=self._read_committed)

@@ -171,7 +171,7 @@ def print_ranges(
             resolved = resolution.values
             if options.checkpoint is not None:
                 options.checkpoint.begin(resolution, reader.positions(), sink)
-            distance = sum(max(0, one.end - one.position) for one in resolved.values() if one.end is not None)
+            distance = sum(max(0, part.end - part.position) for part in resolved.values() if part.end is not None)
             partitions.report()
             started_ms = env.clock.now_ms()
             stop = _print_ranges(env, client, reader, options, printed, partitions, sink, distance)
@@ -253,7 +253,7 @@ def _print_ranges(
 
 def _offsets_passed(reader: RangeSource) -> int:
     """Return the sum of all positions: it increases with every offset, with or without a record."""
-    return sum(one.position for one in reader.coverage())
+    return sum(part.position for part in reader.coverage())
 
 
 def _shows_progress(env: Environment, ranges: Mapping[TopicPartition, ReadRange], options: PrintOptions) -> bool:

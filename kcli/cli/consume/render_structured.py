@@ -303,7 +303,9 @@ def table_renderer(
     records under `headings`.
     """
     make_rows = rows_of or shown_rows
-    highlighted = [(headings.index(name.upper()), it) for name, it in highlights.items() if name.upper() in headings]
+    highlighted = [
+        (headings.index(name.upper()), highlight) for name, highlight in highlights.items() if name.upper() in headings
+    ]
     widths = [display_width(heading) for heading in headings]
     started = False
 

@@ -39,11 +39,11 @@ _STOPPED = {
 def coverage_table(coverage: ReadCoverage, ranges: Ranges, counts: Counts) -> str:
     """Return a table of the requested and the covered ranges, both in the form of `-o`: 100:200 ends with 199."""
     rows: list[list[Any]] = []
-    for one in coverage.partitions:
-        covered = f"{one.start}:{max(one.start, one.position)}" if one.start >= 0 else "-"
-        printed = counts.get(one.tp, Count()).records
-        state = "complete" if one.complete else "incomplete"
-        tp, stopped = one.tp, _stopped(one, coverage.stop)
+    for part in coverage.partitions:
+        covered = f"{part.start}:{max(part.start, part.position)}" if part.start >= 0 else "-"
+        printed = counts.get(part.tp, Count()).records
+        state = "complete" if part.complete else "incomplete"
+        tp, stopped = part.tp, _stopped(part, coverage.stop)
         rows.append([tp.topic, tp.partition, str(ranges[tp]), covered, printed, state, stopped])
     return plain_table(COVERAGE_HEADINGS, rows)
 
@@ -57,28 +57,28 @@ def coverage_items(coverage: ReadCoverage, ranges: Ranges, counts: Counts) -> li
     """Return the same as JSON-ready dicts; offsets are numbers, -1 for one that is unknown, None for no end."""
     return [
         {
-            "topic": one.tp.topic,
-            "partition": one.tp.partition,
-            "asked": str(ranges[one.tp]),
-            "start": one.start,
-            "end": one.asked_end,
-            "position": one.position,
-            "printed": counts.get(one.tp, Count()).records,
-            "complete": one.complete,
-            "stopped": _stopped(one, coverage.stop),
+            "topic": part.tp.topic,
+            "partition": part.tp.partition,
+            "asked": str(ranges[part.tp]),
+            "start": part.start,
+            "end": part.asked_end,
+            "position": part.position,
+            "printed": counts.get(part.tp, Count()).records,
+            "complete": part.complete,
+            "stopped": _stopped(part, coverage.stop),
         }
-        for one in coverage.partitions
+        for part in coverage.partitions
     ]
 
 
 def notes(partitions: Iterable[PartitionCoverage]) -> list[str]:
     """Return the notes on the ranges: times without records, starts after the log end."""
-    return _grouped((one.tp, note) for one in partitions for note in one.notes)
+    return _grouped((part.tp, note) for part in partitions for note in part.notes)
 
 
 def failures(partitions: Iterable[PartitionCoverage]) -> list[str]:
     """Return the errors and the missing offsets of partitions as sentences."""
-    return _grouped((one.tp, one.reason) for one in partitions if one.failed)
+    return _grouped((part.tp, part.reason) for part in partitions if part.failed)
 
 
 def _grouped(texts: Iterable[tuple[TopicPartition, str]]) -> list[str]:
@@ -241,7 +241,11 @@ class FollowReports:
         if recovered:
             self._report(f"{partitions_text(recovered)}: the broker answers again")
         self._failing &= states.keys()
-        late = {tp: it for tp, it in states.items() if now_ms - it.since_ms >= _SILENCE_MS and tp not in self._failing}
+        late = {
+            tp: state
+            for tp, state in states.items()
+            if now_ms - state.since_ms >= _SILENCE_MS and tp not in self._failing
+        }
         self._failing.update(late)
         for sentence in unreadable(late):
             self._report(f"{sentence}; still trying")
@@ -296,11 +300,11 @@ class PartitionReports:
         coverage = self._coverage()
         sentences = []
         if self._with_notes:
-            sentences += notes(one for one in coverage if one.tp not in self._noted)
-        self._noted.update(one.tp for one in coverage)
+            sentences += notes(part for part in coverage if part.tp not in self._noted)
+        self._noted.update(part.tp for part in coverage)
         if not self._failures_in_table:
-            new = [one for one in coverage if (one.tp, one.reason) not in self._reported]
-            self._reported.update((one.tp, one.reason) for one in new)
+            new = [part for part in coverage if (part.tp, part.reason) not in self._reported]
+            self._reported.update((part.tp, part.reason) for part in new)
             sentences += failures(new)
         for sentence in sentences:
             self._env.report(f"kcli: {sentence}")

@@ -169,8 +169,8 @@ class ShareSource:
         if self._consumer.is_member and partitions and partitions != self._assigned:
             self._assigned = partitions
             self._report(f"assigned {partitions_text(partitions)}")
-        self._acquired += sum(len(it.columns) for it in self._held)
-        return [(it.tp, it.columns) for it in self._held if len(it.columns)]
+        self._acquired += sum(len(batch.columns) for batch in self._held)
+        return [(batch.tp, batch.columns) for batch in self._held if len(batch.columns)]
 
     def progress(self) -> int:
         """Return a number that increases with acquired records, and with time before the first assignment."""
@@ -178,6 +178,6 @@ class ShareSource:
 
     def acknowledge(self, first_unprinted: Mapping[TopicPartition, int]) -> None:
         """Acknowledge the printed records of the last poll, and release the others."""
-        for it in self._held:
-            self._consumer.acknowledge(it, self._type, first_unprinted.get(it.tp))
+        for batch in self._held:
+            self._consumer.acknowledge(batch, self._type, first_unprinted.get(batch.tp))
         self._held = []

@@ -127,7 +127,7 @@ class _Tour:
         from time import sleep
 
         until_s = monotonic() + _TIMEOUT_S
-        while any(set(it.isr) != set(it.replicas) for it in self._partitions().values()):
+        while any(set(partition.isr) != set(partition.replicas) for partition in self._partitions().values()):
             if monotonic() > until_s:
                 raise KcliError(f"the broker was not in sync within {_TIMEOUT_S:.0f} s")
             sleep(0.1)

@@ -172,7 +172,7 @@ def listed_choices(metavar: str) -> tuple[str, ...]:
 def _properties() -> dict[str, str]:
     client = {**ProducerConfig.SETTINGS, **ConsumerConfig.SETTINGS}
     kinds: dict[str, Mapping[str, Setting]] = {
-        "client-property": {name: it for name, it in client.items() if name not in ConsumerConfig.NO_EFFECT},
+        "client-property": {name: option for name, option in client.items() if name not in ConsumerConfig.NO_EFFECT},
         "topic-property": TOPIC_OPTIONS,
         "broker-property": BrokerConfig.SETTINGS,
         "spark-option": SPARK_OPTIONS,

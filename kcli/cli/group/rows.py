@@ -89,7 +89,7 @@ def partition_table(rows: Sequence[Row]) -> dict[str, Sequence[Any]]:
         "group": group,
         "topic": topic,
         "partition": partition,
-        "committed": [None if it is None else it.offset for it in committed],
+        "committed": [None if offset is None else offset.offset for offset in committed],
         "start": start,
         "end": end,
         "lag": lag,

@@ -79,7 +79,9 @@ class ProfileFile(NamedTuple):
         from kcli.client.config import is_secret_property
 
         return any(
-            is_secret_property(name) and value for it in self.profiles.values() for name, value in it.properties.items()
+            is_secret_property(name) and value
+            for profile in self.profiles.values()
+            for name, value in profile.properties.items()
         )
 
 

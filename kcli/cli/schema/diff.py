@@ -60,7 +60,7 @@ def run(
             f"the types differ: {old.kind} and {new.kind}; choose versions of one type with --from and --to"
         )
     found = changes(outline_of(registry, old), outline_of(registry, new))
-    items = [{"change": it.kind, "path": it.path, "old": it.old, "new": it.new} for it in found]
+    items = [{"change": change.kind, "path": change.path, "old": change.old, "new": change.new} for change in found]
     against = schema_file if schema_file is not None else f"version {new.version}"
     if common.verbose or (not items and env.stderr_is_terminal):
         env.report(f"kcli: {subject}: version {old.version} and {against}: {len(items)} differences")

@@ -37,7 +37,7 @@ def run(
 
     registry = registry_of(common, schema_registry)
     expression = pattern(match)
-    subjects = [it for it in registry.subjects() if expression is None or expression.search(it)]
+    subjects = [name for name in registry.subjects() if expression is None or expression.search(name)]
     if not long and common.output in (None, "table"):
         if env.stdout_is_terminal:
             from kcli.visible import visible

@@ -71,7 +71,7 @@ def schema_of_file(
         return Schema(full_kind, text)
     if newest.kind != full_kind or not newest.references:
         return Schema(full_kind, text)
-    names = ", ".join(f"{it.name}={it.subject}:{it.version}" for it in newest.references)
+    names = ", ".join(f"{reference.name}={reference.subject}:{reference.version}" for reference in newest.references)
     env.report(f"kcli: note: {path} has the references of version {newest.version}: {names}")
     return Schema(full_kind, text, newest.references)
 
@@ -100,7 +100,10 @@ def _reference(text: str) -> Reference:
 
 def item_of(schema: Schema) -> Item:
     """Return the fields of a schema in a report, without its text."""
-    references = [{"name": it.name, "subject": it.subject, "version": it.version} for it in schema.references]
+    references = [
+        {"name": reference.name, "subject": reference.subject, "version": reference.version}
+        for reference in schema.references
+    ]
     return {
         "subject": schema.subject,
         "version": schema.version,

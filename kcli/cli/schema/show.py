@@ -58,8 +58,8 @@ def run(
 
             text = "\n".join(map(visible, text.split("\n")))
         env.stdout.write(text if text.endswith("\n") else f"{text}\n")
-        for it in schema.references:
-            env.report(f"kcli: note: {it.name} is subject {it.subject}, version {it.version}")
+        for reference in schema.references:
+            env.report(f"kcli: note: {reference.name} is subject {reference.subject}, version {reference.version}")
         return exit_status.DONE
 
     item = {**item_of(schema), "schema": schema.text}

@@ -40,7 +40,7 @@ def run(
     items = [{**item_of(schema), "bytes": len(schema.text.encode())} for schema in schemas]
     if long:
         _add_changes(registry, schemas, items)
-    rows = [{**item, "references": [it["name"] for it in item["references"]]} for item in items]
+    rows = [{**item, "references": [reference["name"] for reference in item["references"]]} for item in items]
     report = Report("schema.versions", COLUMNS + CHANGES if long else COLUMNS, items, rows)
     print_report(env, report, common.output)
     return exit_status.FAILED if report.failed else exit_status.DONE

@@ -22,7 +22,7 @@ def series_of(rows: Iterable[Mapping[str, Any]], by: Sequence[str], x: str, y: s
     series: dict[str, Points] = {}
     for row in rows:
         if row.get(x) is not None and row.get(y) is not None:
-            name = " ".join("none" if row.get(it) is None else str(row[it]) for it in by) or "all"
+            name = " ".join("none" if row.get(column) is None else str(row[column]) for column in by) or "all"
             series.setdefault(name, []).append((row[x], row[y]))
     return series
 

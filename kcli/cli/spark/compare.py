@@ -136,7 +136,9 @@ def _limit_offsets(source: KafkaSource) -> KafkaSource:
                     by_topic = json.loads(text)
                 except ValueError:
                     continue  # the source raises the error
-                options[name] = json.dumps({topic: it for topic, it in by_topic.items() if topic in source.topics})
+                options[name] = json.dumps(
+                    {topic: places for topic, places in by_topic.items() if topic in source.topics}
+                )
         return options
 
     return source._replace(start=limit(dict(source.start)), until=limit(dict(source.until)))
@@ -160,7 +162,7 @@ def survey_both(first_source: KafkaSource, second_source: KafkaSource, columns: 
         return {TopicPartition(tp.topic + mark, tp.partition): offset for tp, offset in offsets.items()}
 
     plan = first.plan._replace(
-        ranges=[*first.plan.ranges, *(it._replace(topic=it.topic + mark) for it in second.plan.ranges)],
+        ranges=[*first.plan.ranges, *(part._replace(topic=part.topic + mark) for part in second.plan.ranges)],
         reports=[*first.plan.reports, *second.plan.reports],
         starts={**first.plan.starts, **marked(second.plan.starts)},
         ends={**first.plan.ends, **marked(second.plan.ends)},

@@ -135,7 +135,9 @@ def preflight(job: Job, source: KafkaSource, options: SnapshotOptions, cluster: 
                 raise error
         if unsaved:
             find_partitions(
-                client, {topic: None if it is None else [*it] for topic, it in unsaved.items()}, deadline_ms
+                client,
+                {topic: None if numbers is None else [*numbers] for topic, numbers in unsaved.items()},
+                deadline_ms,
             )
     groups = {} if options.groups is None else {"groups": ",".join(options.groups)}
     return survey(source._replace(topics={}, start={}, where=None, more={**source.more, **groups}), "lag")

@@ -175,18 +175,22 @@ def _run(
     for note in topic_notes(load.topic, settings, files, env.clock.wall_ms()):
         env.report(note)
     if dry_run:
-        _show(env, common, [_item(it, "would-be-written") for it in plan])
-        records = sum(it.records - it.stored for it in plan)
+        _show(env, common, [_item(part, "would-be-written") for part in plan])
+        records = sum(part.records - part.stored for part in plan)
         env.report(f"{records:,} records would be written to {load.topic}; nothing was written")
         return exit_status.DONE
     write_load(spark, frame, load, plan)
     rows = outcome(load, plan, target_bounds(spark, load.target))
-    written = sum(it.records - it.stored for it, _, error in rows if error is None)
+    written = sum(part.records - part.stored for part, _, error in rows if error is None)
     with showing_outcome(env, f"{format_count(written, 'record')} written to {load.topic}"):
-        _show(env, common, [_item(it, "written" if error is None else "failed", end, error) for it, end, error in rows])
+        _show(
+            env,
+            common,
+            [_item(part, "written" if error is None else "failed", end, error) for part, end, error in rows],
+        )
     status = exit_status.status_of_all(error for _, _, error in rows)
     if metrics is not None and status == exit_status.DONE:
-        metrics.written(sum(it.records - it.stored for it in plan))
+        metrics.written(sum(part.records - part.stored for part in plan))
     return status
 
 

@@ -126,4 +126,4 @@ class MetricsFile:
         except (OSError, ValueError):
             return None
         samples = [sample for family in families for sample in family.samples if sample.name == _SUCCESS]
-        return next((it.value for it in samples if it.labels.get("command") == self._command), None)
+        return next((sample.value for sample in samples if sample.labels.get("command") == self._command), None)

@@ -92,7 +92,9 @@ def _table(result: Result) -> str:
     rows = []
     for row in rounded(result._replace(rows=result.rows[:MOST_ROWS])).rows:
         cells = [row.get(name) for name in result.columns]
-        rows.append("<tr>" + "".join(f"<td{_class(it)}>{escape(_shown(it, cell))}</td>" for it in cells) + "</tr>")
+        rows.append(
+            "<tr>" + "".join(f"<td{_class(value)}>{escape(_shown(value, cell))}</td>" for value in cells) + "</tr>"
+        )
     head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in result.columns)
     more = len(result.rows) - MOST_ROWS
     remaining = f"<p>{more:,} rows more.</p>" if more > 0 else ""

@@ -52,7 +52,7 @@ _RATE = "_per_s"
 
 def rounded(result: Result) -> Result:
     """Return the result with shares, means and rates rounded for output."""
-    return result._replace(rows=[{name: _rounded(name, it) for name, it in row.items()} for row in result.rows])
+    return result._replace(rows=[{name: _rounded(name, value) for name, value in row.items()} for row in result.rows])
 
 
 def _rounded(name: str, value: Any) -> Any:

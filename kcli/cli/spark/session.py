@@ -283,7 +283,9 @@ def _handling_signals(handler: Callable[[int, Any], None]) -> Iterator[None]:
     """Call the handler for each signal that asks the process to end, except one that is ignored, as under nohup."""
     from kcli.spark.deploy.jvm_process import STOP_SIGNALS
 
-    handled = [it for it in STOP_SIGNALS if it == signal.SIGINT or signal.getsignal(it) != signal.SIG_IGN]
+    handled = [
+        number for number in STOP_SIGNALS if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN
+    ]
     previous = {number: signal.signal(number, handler) for number in handled}
     try:
         yield

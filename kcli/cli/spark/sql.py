@@ -110,7 +110,9 @@ def _joined(results: Sequence[Result]) -> Result:
         return results[0]
     columns = ["result", "columns", "rows"]
     numbered = enumerate(results, start=1)
-    return Result(columns, [dict(zip(columns, (n, it.columns, it.rows), strict=True)) for n, it in numbered])
+    return Result(
+        columns, [dict(zip(columns, (n, result.columns, result.rows), strict=True)) for n, result in numbered]
+    )
 
 
 def source_of(job: Job, general: KafkaSource, relation: Relation) -> KafkaSource:

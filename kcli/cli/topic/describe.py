@@ -67,26 +67,30 @@ def run(
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
         names, found = _find_topics(client, topic, deadline_ms)
-        partition_count = sum(len(it.partitions) for it in found.values.values())
+        partition_count = sum(len(topic.partitions) for topic in found.values.values())
         faults = find_partition_faults(client, found.values.values(), deadline_ms)
         if unhealthy:
             names = [name for name in names if name in faults.by_topic or name in found.errors]
             found.values = {name: found.values[name] for name in names if name in found.values}
         shown = [
             info
-            for it in found.values.values()
-            for info in it.partitions.values()
-            if not unhealthy or faults.of(it.name, info.partition)
+            for topic in found.values.values()
+            for info in topic.partitions.values()
+            if not unhealthy or faults.of(topic.name, info.partition)
         ]
         if offsets:
-            bounds = partition_bounds(client, [TopicPartition(it.topic, it.partition) for it in shown], deadline_ms)
+            bounds = partition_bounds(
+                client, [TopicPartition(info.topic, info.partition) for info in shown], deadline_ms
+            )
         if (configs or all_configs) and found.values:
             settings = describe_configs(client, TOPIC, found.values, deadline_ms)
 
     items = [_topic_item(name, found, settings, all_configs) for name in names]
     for item in items:
         if "partitions" in item:
-            item["partitions"] = [_partition_item(it, bounds, faults) for it in shown if it.topic == item["topic"]]
+            item["partitions"] = [
+                _partition_item(info, bounds, faults) for info in shown if info.topic == item["topic"]
+            ]
     columns = PARTITION_COLUMNS + (OFFSET_COLUMNS if offsets else [])
     if env.stdout_is_terminal and common.output in (None, "table"):
         _show_pages(env, items, columns, wide=wide)
@@ -112,8 +116,12 @@ def _find_topics(
         found.errors = with_similar_topics(client, found.errors, deadline_ms)
         return list(dict.fromkeys(names)), found
     topics = list_topics(client, deadline_ms)
-    errors = {it.name: BrokerError(it.error, request="Metadata", topic=it.name) for it in topics if it.error}
-    return [it.name for it in topics], Results({it.name: it for it in topics if not it.error}, dict(errors))
+    errors = {
+        topic.name: BrokerError(topic.error, request="Metadata", topic=topic.name) for topic in topics if topic.error
+    }
+    return [topic.name for topic in topics], Results(
+        {topic.name: topic for topic in topics if not topic.error}, dict(errors)
+    )
 
 
 def _topic_item(
@@ -182,7 +190,7 @@ def _show_pages(env: Environment, items: list[Item], columns: list[str], *, wide
         partitions = item.get("partitions", [])
         optional = ["start_offset", "records", "leader_epoch"]
         for name in ("offline", "faults"):
-            optional.insert(0 if any(it[name] for it in partitions) else len(optional), name)
+            optional.insert(0 if any(partition[name] for partition in partitions) else len(optional), name)
         if partitions:
             report = Report("topic.describe", columns[1:], partitions, optional=() if wide else optional)
             text, omitted = as_table(env, report)
@@ -200,7 +208,7 @@ def _heading(item: Item) -> str:
 
     facts = ["internal topic"] if item.get("internal") else []
     if partitions := item.get("partitions"):
-        replicas = sorted({len(it["replicas"]) for it in partitions})
+        replicas = sorted({len(partition["replicas"]) for partition in partitions})
         shown = (
             format_count(replicas[0], "replica") if len(replicas) == 1 else f"{replicas[0]} to {replicas[-1]} replicas"
         )

@@ -67,18 +67,18 @@ def _list(env: Environment, common: Common, store: SettingStore) -> int:
     snapshots = store.list()
     items: list[Item] = [
         {
-            "id": it.id,
-            "time": format_timestamp(it.made_ms),
-            "made_ms": it.made_ms,
-            "kind": it.kind,
-            "topics": it.topics,
-            "settings": len(it.changes),
-            "bootstrap": it.bootstrap,
-            "cluster_id": it.cluster_id,
+            "id": snapshot.id,
+            "time": format_timestamp(snapshot.made_ms),
+            "made_ms": snapshot.made_ms,
+            "kind": snapshot.kind,
+            "topics": snapshot.topics,
+            "settings": len(snapshot.changes),
+            "bootstrap": snapshot.bootstrap,
+            "cluster_id": snapshot.cluster_id,
         }
-        for it in snapshots.values.values()
+        for snapshot in snapshots.values.values()
     ]
     items += [{"id": name, "error": error_field(error)} for name, error in snapshots.errors.items()]
-    items.sort(key=lambda it: str(it["id"]))
+    items.sort(key=lambda item: str(item["id"]))
     print_report(env, Report("topic.undo.list", COLUMNS, items), common.output)
     return exit_status.FAILED if snapshots.errors else exit_status.DONE

@@ -50,8 +50,8 @@ def run(
         survey = survey_transactions(client, find_partitions(client, wanted, deadline_ms), deadline_ms)
         if (note := not_listed("transactional ids")) is not None:
             env.report(f"kcli: note: {note}; their open transactions look like hanging ones")
-    hanging = [it for it in survey.transactions if it.hanging]
-    items = [hanging_item(it, env.clock.wall_ms()) for it in hanging]
+    hanging = [transaction for transaction in survey.transactions if transaction.hanging]
+    items = [hanging_item(transaction, env.clock.wall_ms()) for transaction in hanging]
     failures: list[Item] = [
         {"topic": where, "partition": None, "error": error_field(error)} for where, error in survey.errors.items()
     ]

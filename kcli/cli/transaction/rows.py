@@ -54,7 +54,9 @@ def table_row(item: Item) -> Item:
     return {
         **item,
         **{name: None if ms is None else format_duration(ms) for name, ms in ages.items()},
-        "partitions": [f"{it['topic']}:{format_partitions(it['partitions'])}" for it in topics] if topics else None,
+        "partitions": [f"{topic['topic']}:{format_partitions(topic['partitions'])}" for topic in topics]
+        if topics
+        else None,
         "coordinator": format_node(item.get("coordinator")),
     }
 

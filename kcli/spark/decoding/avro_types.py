@@ -64,7 +64,7 @@ def _type(tree: SchemaTree, schema: Any, namespace: str, above: frozenset[str]) 
         name, inner = full_name(schema, namespace)
         if name in above:
             return JSON
-        fields = [(it["name"], _type(tree, it["type"], inner, above | {name})) for it in schema["fields"]]
+        fields = [(field["name"], _type(tree, field["type"], inner, above | {name})) for field in schema["fields"]]
         return Struct(tuple(fields)) if fields else JSON  # files have no struct without fields
     if kind == "array":
         return Array(_type(tree, schema["items"], namespace, above))
@@ -79,7 +79,7 @@ def _type(tree: SchemaTree, schema: Any, namespace: str, above: frozenset[str]) 
 
 
 def _union(tree: SchemaTree, branches: list[Any], namespace: str, above: frozenset[str]) -> ColumnType:
-    kinds = {_type(tree, it, namespace, above) for it in branches if it != "null"}
+    kinds = {_type(tree, branch, namespace, above) for branch in branches if branch != "null"}
     if len(kinds) == 1:
         return kinds.pop()
     return next((wider for together, wider in _WIDER if kinds == together), JSON)

@@ -64,7 +64,7 @@ class DecodedColumn:
         """Return the array of the values; the errors get those that the type cannot represent."""
         convert = self._convert
         try:
-            ready = values if convert is None else [None if it is None else convert(it) for it in values]
+            ready = values if convert is None else [None if value is None else convert(value) for value in values]
             return pa.array(ready, self._type)
         except Exception:  # of values that are not of their types; find out which
             pass

@@ -124,7 +124,7 @@ def converter(kind: ColumnType, *, exact: bool = False) -> Convert | None:
         inner = converter(kind.element, exact=exact)
         if exact:
             return _exact_list(inner or _as_it_is)
-        return None if inner is None else (lambda values: [None if it is None else inner(it) for it in values])
+        return None if inner is None else (lambda values: [None if value is None else inner(value) for value in values])
     if isinstance(kind, Map):
         of_key, of_value = converter(kind.key, exact=exact), converter(kind.value, exact=exact)
         if exact:
@@ -141,7 +141,7 @@ def converter(kind: ColumnType, *, exact: bool = False) -> Convert | None:
 
 
 def _struct_converter(kind: Struct) -> Convert | None:
-    inner = [(name, convert) for name, it in kind.fields if (convert := converter(it)) is not None]
+    inner = [(name, convert) for name, part in kind.fields if (convert := converter(part)) is not None]
     if not inner:
         return None
 
@@ -166,7 +166,7 @@ def _wrong(wanted: str, value: Any) -> NoReturn:
 
 
 def _exact_struct(kind: Struct) -> Convert:
-    inner = [(name, converter(it, exact=True) or _as_it_is) for name, it in kind.fields]
+    inner = [(name, converter(part, exact=True) or _as_it_is) for name, part in kind.fields]
 
     def convert(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):

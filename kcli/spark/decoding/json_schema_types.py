@@ -64,8 +64,8 @@ class _Types:
             return JSON if found is None else self._type(*found, above)
         for name in ("anyOf", "oneOf"):
             if isinstance(schema.get(name), list) and "properties" not in schema:
-                return self._only([self._type(it, document, above) for it in schema[name] if not _is_null(it)])
-        kinds = [it for it in _kinds(schema) if it != "null"]
+                return self._only([self._type(part, document, above) for part in schema[name] if not _is_null(part)])
+        kinds = [kind for kind in _kinds(schema) if kind != "null"]
         if set(kinds) == {"integer", "number"}:
             return "double"
         if len(kinds) != 1:
@@ -118,8 +118,8 @@ def _kinds(schema: dict[str, Any]) -> list[str]:
     if isinstance(kind, str):
         return [kind]
     if isinstance(kind, list):
-        return [str(it) for it in kind]
+        return [str(name) for name in kind]
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    if values and all(isinstance(it, str) or it is None for it in values):
+    if values and all(isinstance(value, str) or value is None for value in values):
         return ["string"]
     return ["object"] if "properties" in schema or "allOf" in schema else ["array"] if "items" in schema else []

@@ -119,7 +119,10 @@ def decoded_columns(options: SourceOptions, topic: str) -> list[DecodedColumn]:
     from kcli.spark.decoding.column import DecodedColumn
 
     registry = registry_of(options.kafka)
-    return [DecodedColumn(it, topic, _kept_decoder(it, registry, options.kafka)) for it in options.decodings]
+    return [
+        DecodedColumn(decoding, topic, _kept_decoder(decoding, registry, options.kafka))
+        for decoding in options.decodings
+    ]
 
 
 _MOST_KEPT = 8

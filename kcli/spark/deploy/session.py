@@ -135,7 +135,7 @@ def spark_addresses(master: str, remote: str | None) -> list[tuple[str, int]]:
             raise ConfigError(f"--remote: {remote!r} is not valid; use sc://HOST:PORT")
         return [_address("--remote", remote, remote.removeprefix("sc://").partition("/")[0], _CONNECT_PORT)]
     if master.startswith("spark://"):
-        return [_address("--master", master, it, None) for it in master.removeprefix("spark://").split(",")]
+        return [_address("--master", master, address, None) for address in master.removeprefix("spark://").split(",")]
     if master.startswith("k8s://"):
         server = master.removeprefix("k8s://").split("://", 1)[-1].partition("/")[0]
         return [_address("--master", master, server, _K8S_PORT)]

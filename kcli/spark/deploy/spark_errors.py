@@ -195,7 +195,7 @@ def _kcli_error(text: str) -> KcliError | None:
     if not issubclass(kind, BrokerError):
         return kind(message)
     code, _, text = message.partition(": ")
-    known = next((it for it in ErrorCode.all() if it.name == code), None)
+    known = next((entry for entry in ErrorCode.all() if entry.name == code), None)
     return SparkFailed(message) if known is None else BrokerError(known, text)
 
 

@@ -170,7 +170,9 @@ def difference(old: Positions, now: Snapshot, now_ms: int, topics: Topics, group
         before.pop(entry, None)
     rows = now.committed
     seconds = (now_ms - old.made_ms) / 1000 if 0 < old.made_ms < now_ms else None
-    return Result(DIFF_COLUMNS, [_changed(it, before.get(it), rows.get(it), seconds) for it in sorted(before | rows)])
+    return Result(
+        DIFF_COLUMNS, [_changed(entry, before.get(entry), rows.get(entry), seconds) for entry in sorted(before | rows)]
+    )
 
 
 def _changed(entry: Entry, old: int | None, row: dict[str, Any] | None, seconds: float | None) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def _reduced(frame: DataFrame, fields: str, reduce: Callable[..., Any], grid: Gr
         import pyarrow
 
         kinds = {"string": pyarrow.string(), "int": pyarrow.int32(), "bigint": pyarrow.int64()}
-        schema = pyarrow.schema([(name, kinds[kind]) for name, kind in (it.split() for it in fields.split(", "))])
+        schema = pyarrow.schema([(name, kinds[kind]) for name, kind in (field.split() for field in fields.split(", "))])
         for columns in reduce(batches, grid, int(time() * 1000)):
             yield pyarrow.RecordBatch.from_pydict(columns, schema)
 
@@ -200,4 +200,6 @@ def _to_result(
     frame = spark.createDataFrame([tuple(row[name] for name in names) for row in rows], numbered)
     expressions = [f"timestamp_millis(`{name}`) AS `{name}`" if name in times else f"`{name}`" for name in names]
     filtered = collect(frame.selectExpr(*expressions).where(where))
-    return Result(names, sorted(filtered.rows, key=lambda row: [row[it] for it in (*SERIES[options.by], "time")]))
+    return Result(
+        names, sorted(filtered.rows, key=lambda row: [row[column] for column in (*SERIES[options.by], "time")])
+    )

@@ -74,7 +74,11 @@ def _plain(column: Any) -> list[Any]:
 
 
 def _commit_columns(commits: list[tuple[tuple[str, str, int], _Commit]], grid: Grid) -> dict[str, list[Any]]:
-    rows = [(*key, it.step, it.offset, it.at_ms, it.log_offset) for key, it in commits if it.step < grid.points]
+    rows = [
+        (*key, commit.step, commit.offset, commit.at_ms, commit.log_offset)
+        for key, commit in commits
+        if commit.step < grid.points
+    ]
     return _columns(COMMIT_FIELDS, rows)
 
 
@@ -111,7 +115,7 @@ def reduce_batches(batches: Iterable[Any], grid: Grid, now_ms: int) -> Iterator[
         log_ends = np.asarray(batch.column("last_offset"))[last] + 1
         ends.update(zip(steps[last].tolist(), log_ends.tolist(), strict=True))
     counts = [ahead, *[0] * len(ends)]
-    rows = [] if place is None else [(*place, *it, base, n) for it, n in zip(ends.items(), counts, strict=False)]
+    rows = [] if place is None else [(*place, *end, base, n) for end, n in zip(ends.items(), counts, strict=False)]
     yield _columns(END_FIELDS, rows)
 
 

@@ -94,9 +94,11 @@ def join_profile(parts: Iterable[Part], topics: Iterable[str] = ()) -> Profile:
         by_topic.setdefault(part["topic"], []).append(part)
     totals = [sum_parts(topic, parts) for topic, parts in sorted(by_topic.items())]
     fields = [row for part in totals for row in _field_rows(part)]
-    sizes = {(it["topic"], of): _histogram(it[of]) for it in totals for of in ("key", "value")}
+    sizes = {(total["topic"], of): _histogram(total[of]) for total in totals for of in ("key", "value")}
     partial = [part["topic"] for part in totals if part["more_fields"]]
-    return Profile(Result(TOPIC_COLUMNS, [_row(it) for it in totals]), Result(FIELD_COLUMNS, fields), sizes, partial)
+    return Profile(
+        Result(TOPIC_COLUMNS, [_row(total) for total in totals]), Result(FIELD_COLUMNS, fields), sizes, partial
+    )
 
 
 def _row(part: Part) -> dict[str, Any]:
@@ -134,12 +136,12 @@ def _field_rows(part: Part) -> list[dict[str, Any]]:
     objects = part["types"].get("object", 0)
     rows = []
     for path, field in sorted(part["fields"].items()):
-        types = dict(sorted(field["types"].items(), key=lambda it: (-it[1], it[0])))
+        types = dict(sorted(field["types"].items(), key=lambda pair: (-pair[1], pair[0])))
         row = {"topic": part["topic"], "field": path, "types": types, "share": field["records"] / objects}
         row |= {"nulls": types.get("null", 0), "drift": drifts(types), "records": field["records"]}
         for name in ("first", "last"):
             row[f"{name}_seen"] = None if field[f"{name}_ms"] is None else format_time(field[f"{name}_ms"])
-        places = sorted(field["first_places"].items(), key=lambda it: (it[1], it[0]))
+        places = sorted(field["first_places"].items(), key=lambda pair: (pair[1], pair[0]))
         row["first_of_types"] = {
             name: {"timestamp": format_time(ms), "partition": partition, "offset": offset}
             for name, (ms, partition, offset) in places

@@ -44,7 +44,7 @@ def profile_batches(batches: Iterable[Any], sample: float | None) -> Iterator[Pa
 
 def new_part(topic: str, partition: int, first_offset: int) -> Part:
     """Return a part without records."""
-    sizes: Part = {it: {"count": 0, "total": 0, "min": None, "max": None, "sizes": {}} for it in ("key", "value")}
+    sizes: Part = {side: {"count": 0, "total": 0, "min": None, "max": None, "sizes": {}} for side in ("key", "value")}
     return {
         "topic": topic,
         "partition": partition,
@@ -230,7 +230,7 @@ def _join_first_places(total: dict[str, list[int]], more: Mapping[str, list[int]
 def join_parts(parts: Iterable[Part]) -> list[Part]:
     """Join the parts of each partition, for any split into tasks."""
     joined: dict[tuple[str, int], Part] = {}
-    for part in sorted(parts, key=lambda it: (it["topic"], it["partition"], it["first_offset"])):
+    for part in sorted(parts, key=lambda part: (part["topic"], part["partition"], part["first_offset"])):
         total = joined.setdefault(
             (part["topic"], part["partition"]), new_part(part["topic"], part["partition"], part["first_offset"])
         )

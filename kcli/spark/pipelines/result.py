@@ -41,7 +41,7 @@ def _unique_names(names: Sequence[str]) -> list[str]:
     unique: list[str] = []
     for name in names:
         numbered = (f"{name}_{number}" for number in count(2))
-        unique.append(name if name not in unique else next(it for it in numbered if it not in (*names, *unique)))
+        unique.append(name if name not in unique else next(free for free in numbered if free not in (*names, *unique)))
     return unique
 
 

@@ -80,7 +80,11 @@ def split_statements(text: str) -> list[Statement]:
             statements.append([])
         else:
             statements[-1].append(token)
-    return [Statement(it) for it in statements if any(token.kind not in ("space", "comment") for token in it)]
+    return [
+        Statement(statement)
+        for statement in statements
+        if any(token.kind not in ("space", "comment") for token in statement)
+    ]
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -134,7 +138,7 @@ def _next_token(tokens: Sequence[Token], at: int) -> int:
 
 
 def _previous(tokens: Sequence[Token], at: int) -> Token | None:
-    return next((it for it in reversed(tokens[:at]) if it.kind not in ("space", "comment")), None)
+    return next((token for token in reversed(tokens[:at]) if token.kind not in ("space", "comment")), None)
 
 
 def _is_part_of_name(tokens: Sequence[Token], at: int) -> bool:
@@ -210,7 +214,9 @@ _AFTER_TABLES = {"where", "on", "using"}
 def _uses_all_columns(statement: Statement) -> bool:
     tokens = [token for token in statement.tokens if token.kind not in ("space", "comment")]
     names = [
-        it.text.lower() for it, next_token in zip(tokens, [*tokens[1:], None], strict=True) if _is_name(it, next_token)
+        token.text.lower()
+        for token, next_token in zip(tokens, [*tokens[1:], None], strict=True)
+        if _is_name(token, next_token)
     ]
     return (
         any(token.text == "*" and not _is_counted(tokens, at) for at, token in enumerate(tokens))

@@ -129,7 +129,9 @@ def _to_result(rows: Sequence[dict[str, Any]], options: ThroughputOptions) -> Th
     seconds = options.window_ms / 1000
     astride, uncounted = (_distinct_sum(rows, name, options) for name in ("astride", "uncounted"))
     windows: list[dict[str, Any]] = []
-    for row in sorted(rows, key=lambda it: tuple((it[name] is not None, it[name]) for name in ("window", *options.by))):
+    for row in sorted(
+        rows, key=lambda row: tuple((row[name] is not None, row[name]) for name in ("window", *options.by))
+    ):
         window: dict[str, Any] = {"window": None if row["window"] is None else format_time(row["window"])}
         window |= {name: row[name] for name in options.by}
         window |= {"records": row["records"], "bytes": row["bytes"]}

@@ -76,7 +76,7 @@ class _GapBatcher:
         import pyarrow as pa
 
         for first in range(0, len(gaps.firsts), self._options.batch_rows):
-            part = type(gaps)(*(it[first : first + self._options.batch_rows] for it in gaps))
+            part = type(gaps)(*(column[first : first + self._options.batch_rows] for column in gaps))
             arrays = [self._array(name, part) for name in self._schema.names]
             yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 

@@ -65,7 +65,7 @@ def _rows(client: ConsumerNetworkClient, options: SourceOptions, deadline_ms: fl
 
 def owner(members: Sequence[GroupMember]) -> dict[str, str | None]:
     """Return the columns of the owner that `lag` has too; values of several members are separated by commas."""
-    fields = ((it.id, it.instance_id, it.client_id, it.host, it.rack) for it in members)
+    fields = ((member.id, member.instance_id, member.client_id, member.host, member.rack) for member in members)
     joined = [",".join(filter(None, values)) or None for values in zip(*fields, strict=True)]
     names = ("member", "instance_id", "client_id", "host", "rack")
     return dict(zip(names, joined, strict=True)) if joined else {}

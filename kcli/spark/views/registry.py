@@ -24,7 +24,7 @@ VIEWS = {view.name: view for view in (BATCHES, GAPS, OFFSETS, GROUPS, MEMBERS, L
 
 def read_task(options: SourceOptions, value: Sequence[tuple[Any, ...]] | None) -> Iterator[Any]:
     """Yield the record batches of one task. `value` is the value of its InputPartition: its ranges; None: no range."""
-    ranges = [TaskRange(*it) for it in value or ()]
+    ranges = [TaskRange(*fields) for fields in value or ()]
     view = VIEWS.get(options.view)
     if view is not None and not view.ranged:
         return view.read(options, ())

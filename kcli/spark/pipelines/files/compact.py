@@ -65,7 +65,7 @@ def compact(spark: SparkSession, plan: Plan, on_progress: Callable[[int], None] 
     swaps: list[Swap] = []
     with parquet_timestamps(spark), ThreadPoolExecutor(_JOBS) as pool:
         for swap in pool.map(
-            lambda it: _write(spark, plan.folder, it[1], f"{run}-{it[0]:05d}"), enumerate(plan.groups)
+            lambda numbered: _write(spark, plan.folder, numbered[1], f"{run}-{numbered[0]:05d}"), enumerate(plan.groups)
         ):
             swaps.append(swap)
             on_progress(len(swaps))

@@ -101,13 +101,13 @@ def _kind(path: str) -> str:
     """Return the compression and format of a file name of Spark, without the number of the file within its task: of
     `part-00000-UUID.c001.snappy.parquet` it is `.snappy.parquet`.
     """
-    return "".join(it for it in Path(path).suffixes if not re.fullmatch(r"\.c[0-9]{3,}", it))
+    return "".join(suffix for suffix in Path(path).suffixes if not re.fullmatch(r"\.c[0-9]{3,}", suffix))
 
 
 def _filled(files: Sequence[DataFile], target_bytes: int) -> Iterator[tuple[DataFile, ...]]:
     group: list[DataFile] = []
     for file in files:
-        if group and sum(it.size for it in group) + file.size > target_bytes:
+        if group and sum(chosen.size for chosen in group) + file.size > target_bytes:
             yield tuple(group)
             group = []
         group.append(file)
@@ -150,7 +150,7 @@ def finish_interrupted(folder: Path) -> int:
         return 0
     try:
         journal = json.loads(path.read_text())
-        swaps = [Swap(it["new"], it["staged"], tuple(it["old"])) for it in journal["swaps"]]
+        swaps = [Swap(swap["new"], swap["staged"], tuple(swap["old"])) for swap in journal["swaps"]]
         log = journal.get("log")
         named = [name for swap in swaps for name in (swap.new, swap.staged, *swap.old)]
         if not all(_is_within(name) for name in [*named, *([] if log is None else [log])]):
@@ -232,7 +232,9 @@ def _entries(log: Path) -> list[dict[str, Any]]:
         if version != _VERSION:
             raise ValueError
         entries = [json.loads(line) for line in lines if line]
-        if not all(isinstance(it, dict) and isinstance(it["path"], str) and it["action"] == "add" for it in entries):
+        if not all(
+            isinstance(entry, dict) and isinstance(entry["path"], str) and entry["action"] == "add" for entry in entries
+        ):
             raise ValueError
     except (ValueError, KeyError):
         raise KcliError(f"{log} has a form that is not known; nothing was changed") from None

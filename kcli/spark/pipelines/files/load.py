@@ -93,18 +93,18 @@ def plan_load(
     """
     errors = [*_file_errors(load, files), *_target_errors(load, files, bounds)]
     rows = []
-    for it in sorted(files, key=lambda it: -1 if it.partition is None else it.partition):
-        partition = -1 if it.partition is None else it.partition
+    for file in sorted(files, key=lambda file: -1 if file.partition is None else file.partition):
+        partition = -1 if file.partition is None else file.partition
         bound = bounds.get(partition)
         if load.partitions == BY_KEY or bound is None:
-            rows.append(PartitionPlan(partition, it.records, -1))
+            rows.append(PartitionPlan(partition, file.records, -1))
         elif load.resume:
-            rows.append(PartitionPlan(partition, it.records, 0, bound.end))
-            if bound.end > it.records:
-                text = f"{load.topic}-{partition} has {bound.end:,} records, but the files have {it.records:,}"
+            rows.append(PartitionPlan(partition, file.records, 0, bound.end))
+            if bound.end > file.records:
+                text = f"{load.topic}-{partition} has {bound.end:,} records, but the files have {file.records:,}"
                 errors.append(Refused(f"{text}; --resume continues a load of the same files only"))
         else:
-            rows.append(PartitionPlan(partition, it.records, bound.end))
+            rows.append(PartitionPlan(partition, file.records, bound.end))
     return rows, errors
 
 
@@ -112,33 +112,33 @@ def _file_errors(load: Load, files: Sequence[FilePartition]) -> list[KcliError]:
     if not files:
         wanted = "" if load.from_topic is None else f" of topic {load.from_topic}"
         return [NotFound(f"{load.path} has no records{wanted}")]
-    topics = sorted({it.topic for it in files if it.topic is not None})
+    topics = sorted({file.topic for file in files if file.topic is not None})
     if len(topics) > 1:
         return [ConfigError(f"{load.path} has records of {', '.join(topics)}; choose one with --from-topic")]
-    if any(it.partition is None for it in files):
+    if any(file.partition is None for file in files):
         return [ConfigError(f"{load.path} has records without a partition, so that their order is unknown")]
     errors: list[KcliError] = []
-    for it in files:
-        place = f"partition {it.partition} of {load.path}"
-        if it.offsets < it.records or it.first_offset is None or it.last_offset is None:
+    for file in files:
+        place = f"partition {file.partition} of {load.path}"
+        if file.offsets < file.records or file.first_offset is None or file.last_offset is None:
             errors.append(ConfigError(f"{place} has records without an offset, so that their order is unknown"))
-        elif it.records > it.last_offset - it.first_offset + 1:
-            errors.append(Refused(f"{place} has {it.records:,} records but fewer offsets: some were exported twice"))
+        elif file.records > file.last_offset - file.first_offset + 1:
+            errors.append(Refused(f"{place} has {file.records:,} records but fewer offsets: some were exported twice"))
     return errors
 
 
 def _target_errors(load: Load, files: Sequence[FilePartition], bounds: Mapping[int, LogBounds]) -> list[KcliError]:
-    highest = max((it.partition for it in files if it.partition is not None), default=-1)
+    highest = max((file.partition for file in files if file.partition is not None), default=-1)
     if load.partitions == KEEP and highest >= len(bounds):
         text = f"topic {load.topic} has {len(bounds)} partitions, but the files have partition {highest}"
         return [Refused(f"{text}; use a topic with {highest + 1} partitions, or --partitions by-key")]
     if load.resume:
-        cut = [number for number, it in sorted(bounds.items()) if it.start]
+        cut = [number for number, bound in sorted(bounds.items()) if bound.start]
         if cut:
             text = f"{load.topic}-{cut[0]} starts at offset {bounds[cut[0]].start}, because records were deleted"
             return [Refused(f"{text}: it is unknown which are stored; load into an empty topic without --resume")]
         return []
-    records = sum(it.end - it.start for it in bounds.values())
+    records = sum(bound.end - bound.start for bound in bounds.values())
     if records and not load.append:
         cure = "use an empty topic, --append, or --resume for a load that was interrupted"
         return [Refused(f"topic {load.topic} has {records:,} records already; {cure}")]
@@ -147,7 +147,7 @@ def _target_errors(load: Load, files: Sequence[FilePartition], bounds: Mapping[i
 
 def bases(plan: Sequence[PartitionPlan], topic: str) -> str:
     """Return the option `resumeFrom` for a plan with kept partitions."""
-    return json.dumps({topic: {str(it.partition): it.start for it in plan}})
+    return json.dumps({topic: {str(part.partition): part.start for part in plan}})
 
 
 def read_files(spark: SparkSession, load: Load) -> DataFrame:
@@ -205,7 +205,9 @@ def _from_text(load: Load, name: str) -> Column:
     if name == "headers":
         decode = f.unbase64 if load.value == "raw" else lambda text: text.cast("binary")
         headers = f.from_json(column, "array<struct<key:string,value:string>>")
-        return f.transform(headers, lambda it: f.struct(it["key"].alias("key"), decode(it["value"]).alias("value")))
+        return f.transform(
+            headers, lambda header: f.struct(header["key"].alias("key"), decode(header["value"]).alias("value"))
+        )
     return column.cast(_TYPES.get(name, "string"))
 
 
@@ -237,7 +239,9 @@ def topic_notes(
         )
         return notes
     retention_ms = int(settings.get("retention.ms") or -1)
-    oldest_ms = min((it.oldest_ms for it in files if it.oldest_ms is not None and it.oldest_ms >= 0), default=None)
+    oldest_ms = min(
+        (file.oldest_ms for file in files if file.oldest_ms is not None and file.oldest_ms >= 0), default=None
+    )
     deletes = "delete" in (settings.get("cleanup.policy") or "delete").split(",")
     if deletes and retention_ms >= 0 and oldest_ms is not None and oldest_ms < now_ms - retention_ms:
         notes.append(
@@ -267,7 +271,7 @@ def write_load(spark: SparkSession, frame: DataFrame, load: Load, plan: Sequence
     options = {name: value for name, value in load.target.options().items() if name.startswith("kafka.")}
     if load.partitions == KEEP:
         options["resumeFrom"] = bases(plan, load.topic)
-    tasks = 1 + max((it.partition for it in plan), default=0)
+    tasks = 1 + max((part.partition for part in plan), default=0)
     frame = frame.repartitionById(tasks, frame["partition"]).sortWithinPartitions("partition", "offset")
     dropped = ["topic", "offset", *(["partition"] if load.partitions == BY_KEY else [])]
     frame.drop(*dropped).write.format("kcli").options(**options, topic=load.topic).mode("append").save()
@@ -286,11 +290,11 @@ def outcome(
 ) -> list[tuple[PartitionPlan, int, KcliError | None]]:
     """Return the end offset of each partition of the plan, and an error where it is not the expected one. Pure."""
     rows: list[tuple[PartitionPlan, int, KcliError | None]] = []
-    for it in plan:
-        end = after[it.partition].end if it.partition in after else -1
+    for part in plan:
+        end = after[part.partition].end if part.partition in after else -1
         error = None
-        if load.partitions == KEEP and end != it.start + it.records:
-            text = f"{load.topic}-{it.partition} ends at offset {end:,} instead of {it.start + it.records:,}"
+        if load.partitions == KEEP and end != part.start + part.records:
+            text = f"{load.topic}-{part.partition} ends at offset {end:,} instead of {part.start + part.records:,}"
             error = KcliError(f"{text}: another producer has written to it, or a task was repeated")
-        rows.append((it, end, error))
+        rows.append((part, end, error))
     return rows

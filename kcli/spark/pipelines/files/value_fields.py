@@ -116,7 +116,7 @@ def type_of_field(option: str, value_type: Any, field: Field) -> Any:
     """Return the type of a field. ConfigError if the value does not have it."""
     found = value_type
     for depth, step in enumerate(field.path):
-        inside = {it.name: it.dataType for it in found.fields} if _is_struct(found) else {}
+        inside = {field.name: field.dataType for field in found.fields} if _is_struct(found) else {}
         if step not in inside:
             raise ConfigError(
                 f"{option}: the value has no field {_shown(field.path[: depth + 1])}{_hint(step, inside)}"
