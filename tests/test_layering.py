@@ -17,6 +17,7 @@ GROUND = {
     "clock",
     "conditions",
     "denials",
+    "log_place",
     "logs",
     "patterns",
     "metric",

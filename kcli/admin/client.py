@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
     from kcli.admin.topic_changes.alterations import AlterationPlan, Wanted
     from kcli.admin.topic_changes.setting_snapshots import SettingStore
-    from kcli.admin.topic_changes.truncation import Cut, TruncationPlan
+    from kcli.admin.topic_changes.truncation import TruncationPlan
     from kcli.admin.topics import CreatedTopic, NewTopic, PlannedTopic
     from kcli.admin.transactions import FoundTransactions, Transaction
     from kcli.assignors.forecast import Changes, Comparison
     from kcli.client.metadata import TopicInfo
     from kcli.client.metrics import MetricGroups
     from kcli.client.requests import Results
+    from kcli.log_place import Place
     from kcli.settings import Value
     from kcli.structs import TopicPartition
 
@@ -233,9 +234,9 @@ class Admin:
         return results
 
     def plan_truncation(
-        self, topics: Mapping[str, list[int] | None], cut: Cut, *, allow_future: bool = False
+        self, topics: Mapping[str, list[int] | None], cut: Place, *, allow_future: bool = False
     ) -> TruncationPlan:
-        """Plan to delete the records before `cut` in these partitions (None: all of a topic). Changes nothing.
+        """Plan to delete the records before a place in these partitions (None: all of a topic). Changes nothing.
 
         The rows have the number of offsets that each partition loses, and the groups that have not read them. Refused
         for a time after now without `allow_future`.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.consumer.read_range import Offset, ReadRange, ResolvedRange
+from kcli.consumer.read_range import ReadRange, ResolvedRange, offset_of
 from kcli.errors import KcliError
 from kcli.structs import TopicPartition
 
@@ -179,6 +179,7 @@ class RangeProgress:
 
 def unresolved(tp: TopicPartition, requested: ReadRange, reason: str, error: KcliError | None) -> PartitionCoverage:
     """Return the coverage of a partition whose range has not been resolved to offsets."""
-    start = requested.start.n if isinstance(requested.start, Offset) else -1
-    end = None if requested.end is None else requested.end.n if isinstance(requested.end, Offset) else -1
+    start, end = offset_of(requested.start), offset_of(requested.end)
+    start = -1 if start is None else start
+    end = -1 if end is None and requested.end is not None else end
     return PartitionCoverage(tp, start, end, -1, 0, 0, reason, complete=False, error=error)

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 from kcli.client.metadata import matching_topics
 from kcli.consumer.coverage import PartitionCoverage, RangeProgress, unresolved
 from kcli.consumer.fetch_loop import FetchLoop
-from kcli.consumer.read_range import EARLIEST as LOG_START
 from kcli.consumer.read_range import LogOffsets, ReadRange, ResolvedRange, resolve_range, times_of
 from kcli.consumer.retry_backoff import RetryState
 from kcli.consumer.stall_detector import StallDetector, is_unknown_topic
 from kcli.consumer.subscription import FetchPosition, PartitionFailure, SubscriptionState
 from kcli.errors import KcliError, OffsetOutOfRange, TimeoutExpired, TopicRecreated, WakeupError
+from kcli.log_place import LOG_START
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:

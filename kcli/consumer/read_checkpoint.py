@@ -20,9 +20,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from kcli.consumer.read_range import EARLIEST, Offset, ReadRange
+from kcli.consumer.read_range import ReadRange
 from kcli.consumer.subscription import FetchPosition
 from kcli.errors import ConfigError, Refused
+from kcli.log_place import LOG_START, Place
 from kcli.structs import TopicPartition, numbers_by_topic
 from kcli.text import format_partitions
 
@@ -184,10 +185,8 @@ def resume_ranges(
     gone = [tp for tp in checkpoint.positions if tp not in ranges and (tp.topic in topic_ids or not selection.pattern)]
     if gone:
         raise Refused(f"{name}: {_first(gone)} of the checkpoint does not exist; remove the file to start anew")
-    return {
-        tp: asked._replace(start=Offset(checkpoint.positions[tp].offset) if tp in checkpoint.positions else EARLIEST)
-        for tp, asked in ranges.items()
-    }
+    starts = {tp: Place.offset(position.offset) for tp, position in checkpoint.positions.items()}
+    return {tp: asked._replace(start=starts.get(tp, LOG_START)) for tp, asked in ranges.items()}
 
 
 def check_resolved(checkpoint: Checkpoint, name: str, resolved: Mapping[TopicPartition, ResolvedRange]) -> None:

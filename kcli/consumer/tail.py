@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kcli.consumer.range_reader import RangeReader
-from kcli.consumer.read_range import LATEST, Offset, ReadRange
+from kcli.consumer.read_range import ReadRange
+from kcli.log_place import LOG_END, Place
 
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
@@ -106,7 +107,7 @@ def find_tail(
     `deadline_ms` is for resolving the ranges. A range that cannot be resolved is returned as it is. The records of a
     partition that cannot be read to its end are missing.
     """
-    asked = {tp: wanted if wanted.end is not None else ReadRange(wanted.start, LATEST) for tp, wanted in ranges.items()}
+    asked = {tp: wanted._replace(end=wanted.end or LOG_END) for tp, wanted in ranges.items()}
     probe = RangeReader(client, asked, config, decode=decode)
     resolved = probe.resolve(deadline_ms).values
     probe.close()
@@ -115,7 +116,8 @@ def find_tail(
     last = LastRecords(count)
     unread = set(resolved)
     while unread:
-        _read(client, {tp: ReadRange(Offset(starts[tp]), Offset(ends[tp])) for tp in unread}, config, last, decode)
+        tails = {tp: ReadRange(Place.offset(starts[tp]), Place.offset(ends[tp])) for tp in unread}
+        _read(client, tails, config, last, decode)
         unread = last.incomplete(tp for tp, span in resolved.items() if starts[tp] > span.start)
         for tp in unread:
             last.forget(tp)
@@ -126,7 +128,8 @@ def find_tail(
         if tp not in resolved:
             found[tp] = wanted
         else:
-            found[tp] = ReadRange(Offset(first.get(tp, ends[tp])), None if wanted.end is None else Offset(ends[tp]))
+            end = Place.offset(ends[tp])
+            found[tp] = ReadRange(Place.offset(first.get(tp, ends[tp])), None if wanted.end is None else end)
     return found
 
 

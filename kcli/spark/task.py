@@ -67,10 +67,11 @@ def read_columns(
     `kafkaConsumer.pollTimeoutMs`; other errors that end the read early.
     """
     from kcli.consumer.range_reader import RangeReader
-    from kcli.consumer.read_range import Offset, ReadRange
+    from kcli.consumer.read_range import ReadRange
+    from kcli.log_place import Place
 
     config = task_config(options)
-    asked = {range_.tp: ReadRange(Offset(range_.start), Offset(range_.end)) for range_ in ranges}
+    asked = {range_.tp: ReadRange(Place.offset(range_.start), Place.offset(range_.end)) for range_ in ranges}
     with (
         borrowed_client(config, {range_.topic for range_ in ranges}) as client,
         closing(RangeReader(client, asked, config, decode=decode)) as reader,

@@ -11,11 +11,11 @@ from kcli.admin.client import Admin
 from kcli.admin.offsets.apply import PlanRefused
 from kcli.admin.offsets.offset_plan import FromOffsets, ToEarliest, ToOffset
 from kcli.admin.topic_changes.alterations import Wanted
-from kcli.admin.topic_changes.truncation import Cut
 from kcli.assignors.forecast import Changes
 from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, NotFound, Refused
+from kcli.log_place import LOG_END
 from kcli.producer.producer import Producer
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.limits import Limit
@@ -76,7 +76,7 @@ def test_topics_are_altered_and_restored(admin: Admin, tmp_path: Path) -> None:
 
 
 def test_records_are_truncated(admin: Admin) -> None:
-    plan = admin.plan_truncation({"orders": [0]}, Cut("from-end", 0))
+    plan = admin.plan_truncation({"orders": [0]}, LOG_END)
     assert [(row.tp, row.records, row.unread) for row in plan.rows] == [(T0, 2, {"billing": 1})]
     assert admin.truncate(plan).values == {T0: 2}
     admin.delete_topics(admin.plan_topic_deletion("orders"))

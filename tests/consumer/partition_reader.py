@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kcli.consumer.range_reader import RangeReader
-from kcli.consumer.read_range import Offset, ReadRange
+from kcli.consumer.read_range import ReadRange
 from kcli.errors import KcliError
+from kcli.log_place import Place
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class PartitionReader:
         self._config = config
         self._tp = tp
         self._closed = False
-        asked = ReadRange(Offset(start), Offset(end))
+        asked = ReadRange(Place.offset(start), Place.offset(end))
         self._own_client = client is None
         self._client = client or connect(config)
         try:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason, is_bounded
-from kcli.consumer.read_range import EARLIEST, LATEST, Offset, ReadRange
+from kcli.consumer.read_range import ReadRange
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.log_place import LOG_END, LOG_START, Place
 from kcli.structs import TopicPartition
 
 P0, P1, P2 = (TopicPartition("orders", number) for number in range(3))
@@ -87,5 +88,5 @@ def test_errors_and_missing_offsets_are_separate() -> None:
 
 
 def test_a_read_is_bounded_if_every_range_has_an_end() -> None:
-    assert is_bounded({P0: ReadRange(EARLIEST, LATEST), P1: ReadRange(EARLIEST, Offset(0))})
-    assert not is_bounded({P0: ReadRange(EARLIEST, LATEST), P1: ReadRange(EARLIEST)})
+    assert is_bounded({P0: ReadRange(LOG_START, LOG_END), P1: ReadRange(LOG_START, Place.offset(0))})
+    assert not is_bounded({P0: ReadRange(LOG_START, LOG_END), P1: ReadRange(LOG_START)})

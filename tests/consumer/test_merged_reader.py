@@ -9,14 +9,15 @@ import pytest
 
 from kcli.consumer.merged_reader import MergedReader
 from kcli.consumer.range_reader import RangeReader
-from kcli.consumer.read_range import EARLIEST, LATEST, ReadRange
+from kcli.consumer.read_range import ReadRange
+from kcli.log_place import LOG_END, LOG_START
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.structs import TopicPartition
 from tests.consumer.cluster import FakeCluster, Log
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
-ALL = ReadRange(EARLIEST, LATEST)
-FOLLOW = ReadRange(EARLIEST)
+ALL = ReadRange(LOG_START, LOG_END)
+FOLLOW = ReadRange(LOG_START)
 
 
 def write(log: Log, *times: int, size: int = 0) -> None:

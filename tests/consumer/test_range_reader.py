@@ -9,9 +9,10 @@ import pytest
 
 from kcli.consumer.coverage import PartitionCoverage
 from kcli.consumer.range_reader import RangeReader
-from kcli.consumer.read_range import EARLIEST, LATEST, FromEnd, Offset, ReadRange, Time
+from kcli.consumer.read_range import ReadRange
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords, KcliError, TimeoutExpired
+from kcli.log_place import LOG_END, LOG_START, Place
 from kcli.protocol.messages import fetch, list_offsets
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.registry import ApiKey
@@ -20,7 +21,7 @@ from tests.consumer.cluster import FakeCluster
 from tests.consumer.partition_reader import PartitionReader
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-ALL = ReadRange(EARLIEST, LATEST)
+ALL = ReadRange(LOG_START, LOG_END)
 
 
 def start(
@@ -64,7 +65,7 @@ def test_a_range_is_read_from_its_start_to_just_before_its_end() -> None:
     log = cluster.topic("t")
     log.append("0", "1", "2", "3")
     log.append("4", "5", "6", "7")
-    reader = start(cluster, {T0: ReadRange(Offset(2), Offset(6))})
+    reader = start(cluster, {T0: ReadRange(Place.offset(2), Place.offset(6))})
     assert read(reader) == {T0: ["2", "3", "4", "5"]}
     covered = coverage(reader)
     assert covered == PartitionCoverage(T0, 2, 6, 6, 4, 4, "reached its end", True, start=2)
@@ -155,14 +156,14 @@ def test_under_read_committed_the_end_is_the_last_stable_offset() -> None:
 def test_a_time_is_the_first_offset_at_or_after_it() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("0", "1", "2", "3", "4")  # at 0 s, 1 s, ...
-    reader = start(cluster, {T0: ReadRange(Time(1_500), Time(3_000))})
+    reader = start(cluster, {T0: ReadRange(Place.time(1_500), Place.time(3_000))})
     assert read(reader) == {T0: ["2"]}
 
 
 def test_a_time_after_the_last_record_reads_nothing_and_has_a_note() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("0")
-    reader = start(cluster, {T0: ReadRange(Time(5_000), LATEST)})
+    reader = start(cluster, {T0: ReadRange(Place.time(5_000), LOG_END)})
     assert reader.done
     assert coverage(reader).notes == ("no record at or after 1970-01-01T00:00:05.000Z",)
     assert coverage(reader).complete
@@ -171,7 +172,7 @@ def test_a_time_after_the_last_record_reads_nothing_and_has_a_note() -> None:
 def test_the_last_records_from_the_end() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("0", "1", "2", "3", "4")
-    assert read(start(cluster, {T0: ReadRange(FromEnd(2), LATEST)})) == {T0: ["3", "4"]}
+    assert read(start(cluster, {T0: ReadRange(Place.before_end(2), LOG_END)})) == {T0: ["3", "4"]}
 
 
 def test_records_appended_after_the_start_are_not_read() -> None:
@@ -186,7 +187,7 @@ def test_records_appended_after_the_start_are_not_read() -> None:
 def test_an_end_after_the_log_end_is_incomplete() -> None:
     cluster = FakeCluster()
     cluster.topic("t").append("a", "b")
-    reader = start(cluster, {T0: ReadRange(Offset(0), Offset(9))})
+    reader = start(cluster, {T0: ReadRange(Place.offset(0), Place.offset(9))})
     assert read(reader) == {T0: ["a", "b"]}
     covered = coverage(reader)
     assert (covered.asked_end, covered.position, covered.complete) == (9, 2, False)
@@ -197,7 +198,7 @@ def test_wait_for_end_waits_for_an_end_after_the_log_end() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("a", "b")
-    reader = start(cluster, {T0: ReadRange(Offset(0), Offset(4))}, wait_for_end=True)
+    reader = start(cluster, {T0: ReadRange(Place.offset(0), Place.offset(4))}, wait_for_end=True)
     assert read(reader, polls=3) == {T0: ["a", "b"]}
     assert not reader.done
     log.append("c", "d", "e")
@@ -209,7 +210,7 @@ def test_a_start_after_the_log_end_waits_for_its_first_record() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("0")
-    reader = start(cluster, {T0: ReadRange(Offset(3))})
+    reader = start(cluster, {T0: ReadRange(Place.offset(3))})
     log.append("1", "2", "3", "4")
     assert read(reader, polls=3) == {T0: ["3", "4"]}
 
@@ -217,7 +218,7 @@ def test_a_start_after_the_log_end_waits_for_its_first_record() -> None:
 def test_a_range_without_an_end_is_never_done_and_complete() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
-    reader = start(cluster, {T0: ReadRange(LATEST)})
+    reader = start(cluster, {T0: ReadRange(LOG_END)})
     read(reader, polls=3)
     log.append("a")
     assert read(reader, polls=3) == {T0: ["a"]}
@@ -230,7 +231,7 @@ def test_a_followed_partition_is_at_the_log_end_after_its_last_record() -> None:
     log = cluster.topic("t", partitions=2)
     log.append("a")
     log.append("b")
-    ranges = {T0: ReadRange(EARLIEST), T1: ReadRange(EARLIEST, Offset(5))}
+    ranges = {T0: ReadRange(LOG_START), T1: ReadRange(LOG_START, Place.offset(5))}
     reader = start(cluster, ranges, wait_for_end=True, max_partition_fetch_bytes=1)
     assert reader.followed() == {T0: False}
     read(reader, polls=1)
@@ -242,7 +243,7 @@ def test_a_followed_partition_is_at_the_log_end_after_its_last_record() -> None:
 def test_the_failures_of_followed_partitions_are_known() -> None:
     cluster = FakeCluster(nodes=2)
     cluster.topic("t", partitions=2)
-    reader = start(cluster, {T0: ReadRange(EARLIEST), T1: ReadRange(EARLIEST)})
+    reader = start(cluster, {T0: ReadRange(LOG_START), T1: ReadRange(LOG_START)})
     read(reader, polls=2)
     assert reader.retry_states() == {}
     cluster.lose(2)
@@ -256,7 +257,7 @@ def test_the_failures_of_followed_partitions_are_known() -> None:
 def test_without_any_broker_the_failure_names_the_addresses() -> None:
     cluster = FakeCluster()
     cluster.topic("t")
-    reader = start(cluster, {T0: ReadRange(EARLIEST)})
+    reader = start(cluster, {T0: ReadRange(LOG_START)})
     read(reader, polls=2)
     cluster.lose(1)
     read(reader, polls=20)
@@ -293,7 +294,7 @@ def test_a_partition_added_to_a_followed_topic_is_read_from_its_start() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("before")
-    reader = start(cluster, {T0: ReadRange(LATEST)}, follow_new=("t",), metadata_max_age_ms=2_000)
+    reader = start(cluster, {T0: ReadRange(LOG_END)}, follow_new=("t",), metadata_max_age_ms=2_000)
     read(reader, polls=2)
     added = cluster.add_partition("t")
     added.append("first", "second")
@@ -303,13 +304,13 @@ def test_a_partition_added_to_a_followed_topic_is_read_from_its_start() -> None:
     assert read(reader, polls=2) == {T1: ["third"]}
     assert (coverage(reader, T1).start, coverage(reader, T1).complete, reader.done) == (0, True, False)
     assert coverage(reader, T1).notes == ("added while the topic was read; read from the log start",)
-    assert reader.ranges == {T0: ReadRange(LATEST), T1: ReadRange(EARLIEST)}
+    assert reader.ranges == {T0: ReadRange(LOG_END), T1: ReadRange(LOG_START)}
 
 
 def test_a_new_partition_without_a_leader_is_read_as_soon_as_it_has_one() -> None:
     cluster = FakeCluster()
     cluster.topic("t")
-    reader = start(cluster, {T0: ReadRange(LATEST)}, follow_new=("t",), metadata_max_age_ms=2_000)
+    reader = start(cluster, {T0: ReadRange(LOG_END)}, follow_new=("t",), metadata_max_age_ms=2_000)
     added = cluster.add_partition("t")
     added.append("first")
     added.leader = -1
@@ -322,7 +323,7 @@ def test_a_new_partition_without_a_leader_is_read_as_soon_as_it_has_one() -> Non
 def test_a_new_partition_that_may_not_be_read_is_in_the_coverage() -> None:
     cluster = FakeCluster()
     cluster.topic("t")
-    reader = start(cluster, {T0: ReadRange(LATEST)}, follow_new=("t",), metadata_max_age_ms=2_000)
+    reader = start(cluster, {T0: ReadRange(LOG_END)}, follow_new=("t",), metadata_max_age_ms=2_000)
     cluster.add_partition("t")
     cluster.answer_next(ApiKey.LIST_OFFSETS, refuse_list_offsets)
     read(reader, polls=10)
@@ -347,7 +348,7 @@ def refuse_list_offsets(request: Any) -> Any:
 def test_a_new_partition_is_not_read_without_follow_new() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
-    reader = start(cluster, {T0: ReadRange(LATEST)}, metadata_max_age_ms=2_000)
+    reader = start(cluster, {T0: ReadRange(LOG_END)}, metadata_max_age_ms=2_000)
     cluster.add_partition("t").append("not asked for")
     log.append("a")
     assert read(reader, polls=20) == {T0: ["a"]}
@@ -358,7 +359,7 @@ def test_a_new_partition_is_not_read_without_follow_new() -> None:
 def test_partitions_of_a_topic_that_was_created_again_are_not_new_ones() -> None:
     cluster = FakeCluster()
     cluster.topic("t")
-    reader = start(cluster, {T0: ReadRange(LATEST)}, follow_new=("t",), metadata_max_age_ms=2_000)
+    reader = start(cluster, {T0: ReadRange(LOG_END)}, follow_new=("t",), metadata_max_age_ms=2_000)
     read(reader, polls=1)
     cluster.delete("t")
     cluster.topic("t", partitions=2)
@@ -378,7 +379,7 @@ def test_offsets_deleted_before_the_read_are_missing() -> None:
     for i in range(4):
         log.append(str(i))
     log.start = 2
-    reader = start(cluster, {T0: ReadRange(Offset(0), LATEST)})
+    reader = start(cluster, {T0: ReadRange(Place.offset(0), LOG_END)})
     assert read(reader) == {T0: ["2", "3"]}
     covered = coverage(reader)
     assert (covered.asked_start, covered.start, covered.complete) == (0, 2, False)
@@ -484,7 +485,7 @@ def test_a_topic_deleted_during_the_read_ends_it() -> None:
 def test_an_unknown_topic_is_deleted_and_not_a_failure_that_is_retried_without_limit() -> None:
     cluster = FakeCluster()
     cluster.topic("t")
-    reader = start(cluster, {T0: ReadRange(LATEST)})
+    reader = start(cluster, {T0: ReadRange(LOG_END)})
     read(reader, polls=1)
     cluster.delete("t")
     while not reader.done:
@@ -528,7 +529,7 @@ def test_a_partition_that_cannot_be_resolved_is_in_errors() -> None:
     cluster.topic("t").append("a")
     client, config = cluster.client()
     missing = TopicPartition("t", 9)
-    reader = RangeReader(client, {T0: ALL, missing: ReadRange(Offset(5), LATEST)}, config)
+    reader = RangeReader(client, {T0: ALL, missing: ReadRange(Place.offset(5), LOG_END)}, config)
     gathered = reader.resolve(cluster.clock.now_ms() + 10_000)
     assert set(gathered.values) == {T0}
     assert set(gathered.errors) == {missing}
@@ -570,13 +571,13 @@ def test_a_wrong_out_of_range_error_is_retried_once() -> None:
 # --- unavailable brokers
 
 
-@pytest.mark.parametrize("end", [LATEST, None])
+@pytest.mark.parametrize("end", [LOG_END, None])
 def test_a_restarted_broker_loses_no_records(end: Any) -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     for i in range(6):
         log.append(str(i))
-    reader = start(cluster, {T0: ReadRange(EARLIEST, end)}, max_partition_fetch_bytes=1)
+    reader = start(cluster, {T0: ReadRange(LOG_START, end)}, max_partition_fetch_bytes=1)
     found = read(reader, polls=2)[T0]
     cluster.lose(1)
     found += read(reader, polls=4).get(T0, [])
@@ -651,7 +652,7 @@ def test_a_range_without_an_end_waits_forever() -> None:
     cluster = FakeCluster()
     log = cluster.topic("t")
     log.append("a")
-    reader = start(cluster, {T0: ReadRange(EARLIEST)}, default_api_timeout_ms=5_000)
+    reader = start(cluster, {T0: ReadRange(LOG_START)}, default_api_timeout_ms=5_000)
     read(reader, polls=2)
     cluster.lose(1)
     read(reader, polls=100, timeout_ms=1_000)
@@ -707,7 +708,7 @@ def test_topics_that_are_created_later_are_read_from_their_start_if_their_whole_
     cluster = FakeCluster()
     cluster.topic("orders-1").append("old")
     first = TopicPartition("orders-1", 0)
-    reader = start(cluster, {first: ReadRange(LATEST)}, follow_pattern="orders-.", metadata_max_age_ms=2_000)
+    reader = start(cluster, {first: ReadRange(LOG_END)}, follow_pattern="orders-.", metadata_max_age_ms=2_000)
     assert read(reader, polls=5) == {}
     cluster.topic("orders-2", partitions=2).append("a", "b")
     cluster.topic("orders-22").append("no")
@@ -735,7 +736,7 @@ def test_a_topic_that_was_created_again_is_not_a_new_one() -> None:
     cluster = FakeCluster()
     cluster.topic("orders")
     tp = TopicPartition("orders", 0)
-    reader = start(cluster, {tp: ReadRange(LATEST)}, follow_pattern="orders", metadata_max_age_ms=2_000)
+    reader = start(cluster, {tp: ReadRange(LOG_END)}, follow_pattern="orders", metadata_max_age_ms=2_000)
     read(reader, polls=5)
     cluster.delete("orders")
     cluster.topic("orders").append("other")

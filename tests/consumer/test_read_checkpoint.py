@@ -20,9 +20,10 @@ from kcli.consumer.read_checkpoint import (
     parse_checkpoint,
     resume_ranges,
 )
-from kcli.consumer.read_range import EARLIEST, LATEST, LogOffsets, Offset, ReadRange, resolve_range
+from kcli.consumer.read_range import LogOffsets, ReadRange, resolve_range
 from kcli.consumer.subscription import FetchPosition
 from kcli.errors import ConfigError, KcliError, Refused
+from kcli.log_place import LOG_END, LOG_START, Place
 from kcli.structs import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
@@ -30,7 +31,7 @@ ID, OTHER_ID = uuid.UUID(int=1), uuid.UUID(int=2)
 MARK = OutputMark(1, 2, 100, "digest", "/out.jsonl")
 ALL = Selection({"t": None})
 KEPT = Checkpoint("c", ALL, {"t": ID}, {T0: FetchPosition(5, 1), T1: FetchPosition(0)}, MARK)
-FOLLOW = ReadRange(LATEST)
+FOLLOW = ReadRange(LOG_END)
 THREE = dict.fromkeys((T0, T1, T2), FOLLOW)
 
 NAMES = st.text("abc.-_", min_size=1, max_size=3)
@@ -82,11 +83,11 @@ def resumed(checkpoint: Checkpoint = KEPT, **changed: object) -> dict[TopicParti
 
 
 def test_a_read_goes_on_at_its_positions_and_reads_added_partitions_from_their_start() -> None:
-    assert resumed() == {T0: ReadRange(Offset(5)), T1: ReadRange(Offset(0)), T2: ReadRange(EARLIEST)}
+    assert resumed() == {T0: ReadRange(Place.offset(5)), T1: ReadRange(Place.offset(0)), T2: ReadRange(LOG_START)}
 
 
 def test_the_end_of_a_range_stays() -> None:
-    assert resumed(ranges={T0: ReadRange(EARLIEST, LATEST), T1: FOLLOW})[T0] == ReadRange(Offset(5), LATEST)
+    assert resumed(ranges={T0: ReadRange(LOG_START, LOG_END), T1: FOLLOW})[T0] == ReadRange(Place.offset(5), LOG_END)
 
 
 @pytest.mark.parametrize(
@@ -127,11 +128,11 @@ def test_a_pattern_may_match_other_topics_than_before() -> None:
     kept = KEPT._replace(selection=by_pattern)
     u0 = TopicPartition("u", 0)
     found = resumed(kept, selection=Selection({"u": None}, "t.*"), topic_ids={"u": OTHER_ID}, ranges={u0: FOLLOW})
-    assert found == {u0: ReadRange(EARLIEST)}
+    assert found == {u0: ReadRange(LOG_START)}
 
 
 def test_a_log_that_ends_before_the_position_was_truncated() -> None:
-    longer, shorter = (resolve_range(ReadRange(Offset(5)), LogOffsets(0, end)) for end in (5, 4))
+    longer, shorter = (resolve_range(ReadRange(Place.offset(5)), LogOffsets(0, end)) for end in (5, 4))
     check_resolved(KEPT, "cp", {T0: longer})
     with pytest.raises(Refused, match="t 0 is at offset 5, after the log end 4: the log was truncated"):
         check_resolved(KEPT, "cp", {T0: shorter})

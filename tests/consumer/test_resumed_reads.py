@@ -17,8 +17,9 @@ from kcli.consumer.read_checkpoint import (
     parse_checkpoint,
     resume_ranges,
 )
-from kcli.consumer.read_range import EARLIEST, LATEST, ReadRange
+from kcli.consumer.read_range import ReadRange
 from kcli.consumer.subscription import FetchPosition
+from kcli.log_place import LOG_END, LOG_START
 from kcli.structs import TopicPartition
 from tests.consumer.cluster import FakeCluster
 from tests.consumer.test_tail import BATCHES, PARTITIONS, fill
@@ -34,7 +35,7 @@ def read_with_kills(cluster: FakeCluster, data: st.DataObject, *, merge: bool) -
     text, length = "", 0
     for polls in [*data.draw(st.lists(st.integers(0, 6), max_size=4)), LAST]:
         del output[length:]
-        ranges: dict[TopicPartition, ReadRange] = dict.fromkeys(PARTITIONS, ReadRange(EARLIEST, LATEST))
+        ranges: dict[TopicPartition, ReadRange] = dict.fromkeys(PARTITIONS, ReadRange(LOG_START, LOG_END))
         epochs = {}
         if text:
             kept = parse_checkpoint(text, "cp")

@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 
 from kcli.consumer.merged_reader import MergedReader
 from kcli.consumer.range_reader import RangeReader
-from kcli.consumer.read_range import EARLIEST, LATEST, Bound, Offset, ReadRange
+from kcli.consumer.read_range import ReadRange
 from kcli.consumer.tail import LastRecords, find_tail
+from kcli.log_place import LOG_END, LOG_START, Place
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.structs import TopicPartition
 from tests.consumer.cluster import FakeCluster, Log
 
 PARTITIONS = [TopicPartition("t", number) for number in range(3)]
 T0, T1, T2 = PARTITIONS
-Place = tuple[int, int, int]  # timestamp, partition, offset
+Where = tuple[int, int, int]  # timestamp, partition, offset
 
 # A partition: batches of timestamps; None is an offset without a record (a marker, or a gap of compaction).
 BATCHES = st.lists(st.lists(st.none() | st.integers(0, 30), min_size=1, max_size=4), max_size=5)
@@ -44,15 +45,15 @@ def sorted_batches(batches: list[list[int | None]]) -> list[list[int | None]]:
 
 
 def read_tail(
-    cluster: FakeCluster, count: int, start: Bound = EARLIEST, end: Bound | None = LATEST
-) -> tuple[list[Place], dict[TopicPartition, ReadRange]]:
+    cluster: FakeCluster, count: int, start: Place = LOG_START, end: Place | None = LOG_END
+) -> tuple[list[Where], dict[TopicPartition, ReadRange]]:
     client, config = cluster.client(max_partition_fetch_bytes=150)
     asked = dict.fromkeys(PARTITIONS, ReadRange(start, end))
     deadline_ms = cluster.clock.now_ms() + 10_000
     ranges = find_tail(client, asked, config, count, deadline_ms)
     reader = MergedReader(RangeReader(client, ranges, config), cluster.clock, wait_ms=0.0)
     reader.resolve(deadline_ms)
-    found: list[Place] = []
+    found: list[Where] = []
     for _ in range(200):
         if reader.done:
             break
@@ -70,7 +71,7 @@ def read_tail(
 def test_the_last_records_are_those_of_the_sorted_topic(logs: tuple[list[list[int | None]], ...], count: int) -> None:
     cluster = FakeCluster()
     cluster.topic("t", partitions=3)
-    truth: list[Place] = []
+    truth: list[Where] = []
     for tp, batches in zip(PARTITIONS, logs, strict=True):
         truth += [(time, tp.partition, at) for time, at in fill(cluster.logs[tp], sorted_batches(batches))]
     found, _ = read_tail(cluster, count)
@@ -101,7 +102,7 @@ def test_the_last_records_are_the_same_however_they_are_added(
     logs: list[list[int]], count: int, data: st.DataObject
 ) -> None:
     last, sent = LastRecords(count), [0, 0, 0]
-    truth: list[Place] = []
+    truth: list[Where] = []
     for number, times in enumerate(logs):
         keys = np.maximum.accumulate(times).tolist() if times else []
         truth += [(key, number, at) for at, key in enumerate(keys)]
@@ -131,12 +132,12 @@ def cluster_of(*logs: list[int]) -> FakeCluster:
 def test_a_range_without_an_end_is_followed_after_its_last_records() -> None:
     cluster = cluster_of([1, 2, 3], [4, 5], [])
     _, ranges = read_tail(cluster, 3, end=None)
-    assert ranges == {T0: ReadRange(Offset(2)), T1: ReadRange(Offset(0)), T2: ReadRange(Offset(0))}
+    assert ranges == {T0: ReadRange(Place.offset(2)), T1: ReadRange(Place.offset(0)), T2: ReadRange(Place.offset(0))}
 
 
 def test_the_last_records_are_within_the_range() -> None:
     cluster = cluster_of([1, 2, 3, 9], [4, 5, 6, 8], [])
-    found, ranges = read_tail(cluster, 3, start=Offset(2), end=Offset(3))
+    found, ranges = read_tail(cluster, 3, start=Place.offset(2), end=Place.offset(3))
     assert [time for time, _, _ in found] == [3, 6]
-    assert ranges[T2] == ReadRange(Offset(2), Offset(2))
-    assert ranges[T0] == ReadRange(Offset(2), Offset(3))
+    assert ranges[T2] == ReadRange(Place.offset(2), Place.offset(2))
+    assert ranges[T0] == ReadRange(Place.offset(2), Place.offset(3))

@@ -14,7 +14,8 @@ from kcli.client.connect import connect
 from kcli.consumer.consumer import Consumer
 from kcli.consumer.coverage import PartitionCoverage
 from kcli.consumer.range_reader import RangeReader
-from kcli.consumer.read_range import EARLIEST, LATEST, FromEnd, Offset, ReadRange, Time
+from kcli.consumer.read_range import ReadRange
+from kcli.log_place import LOG_END, LOG_START, Place
 from kcli.structs import TopicPartition
 from tests.consumer.partition_reader import PartitionReader
 from tests.interop import shapes
@@ -22,7 +23,7 @@ from tests.real_kafka import Kafka
 
 pytestmark = pytest.mark.slow
 
-ALL = ReadRange(EARLIEST, LATEST)
+ALL = ReadRange(LOG_START, LOG_END)
 DEADLINE_MS = 60_000
 
 
@@ -97,7 +98,7 @@ def test_aborted_transactions_are_hidden_with_small_responses(real_kafka: Kafka)
 
 def test_deleted_records_below_an_explicit_start_are_reported_missing(any_kafka: Kafka) -> None:
     topic, visible = shapes.head_deleted(any_kafka)
-    values, covered = read(any_kafka, topic, ReadRange(Offset(0), LATEST))
+    values, covered = read(any_kafka, topic, ReadRange(Place.offset(0), LOG_END))
     assert values == visible
     assert not covered.complete
     assert "offsets 0 to 59 were deleted: the log starts at 60" in covered.reason
@@ -156,9 +157,9 @@ def test_every_codec_is_read(codec: str, any_kafka: Kafka) -> None:
     found, covered = read(any_kafka, topic)
     assert found == values
     assert covered.complete
-    tail, _ = read(any_kafka, topic, ReadRange(FromEnd(7), LATEST))
+    tail, _ = read(any_kafka, topic, ReadRange(Place.before_end(7), LOG_END))
     assert tail == values[-7:]
-    middle, _ = read(any_kafka, topic, ReadRange(Offset(1_234), Offset(2_345)))
+    middle, _ = read(any_kafka, topic, ReadRange(Place.offset(1_234), Place.offset(2_345)))
     assert middle == values[1_234:2_345]
 
 
@@ -169,10 +170,10 @@ def test_ranges_by_time_return_the_records_in_the_window(any_kafka: Kafka) -> No
     for n in range(100):
         producer.produce(topic, b"%d" % n, timestamp=base + 1000 * n)
     producer.flush(30)
-    values, covered = read(any_kafka, topic, ReadRange(Time(base + 9_500), Time(base + 20_000)))
+    values, covered = read(any_kafka, topic, ReadRange(Place.time(base + 9_500), Place.time(base + 20_000)))
     assert values == [b"%d" % n for n in range(10, 20)]
     assert covered.complete
-    values, covered = read(any_kafka, topic, ReadRange(Time(base + 100_000), LATEST))
+    values, covered = read(any_kafka, topic, ReadRange(Place.time(base + 100_000), LOG_END))
     assert values == []
     assert covered.complete
     assert covered.notes == ("no record at or after 2023-11-14T22:15:00.000Z",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.configs import TOPIC, describe_configs
 from kcli.admin.groups.committed_offsets import ShareOffset, committed_offsets, share_offsets
@@ -14,6 +14,7 @@ from kcli.client.offset_lookup import EARLIEST, list_offsets
 from kcli.client.requests import Results, fan_out_changes, half_deadline
 from kcli.client.routing import Coordinators, locate_leaders
 from kcli.errors import BrokerError, KcliError, Refused, WakeupError
+from kcli.log_place import Place, resolve
 from kcli.structs import TopicPartition, numbers_by_topic
 from kcli.text import format_time, format_time_lookup
 
@@ -25,16 +26,6 @@ if TYPE_CHECKING:
     from kcli.structs import Node, OffsetAndMetadata
 
 _POLICY, _DELETE = "cleanup.policy", "delete"
-
-
-class Cut(NamedTuple):
-    """The first record to keep: an offset, a number of offsets after the log start or before the end, or a time in ms.
-
-    "time" keeps the records from the first one with this timestamp or a later one; without such a record, none.
-    """
-
-    kind: Literal["offset", "from-start", "from-end", "time"]
-    n: int
 
 
 class PlannedTruncation(NamedTuple):
@@ -84,12 +75,14 @@ class GroupPositions(NamedTuple):
 def plan_truncation(
     client: ConsumerNetworkClient,
     topics: Mapping[str, list[int] | None],
-    cut: Cut,
+    cut: Place,
     deadline_ms: float,
     *,
     allow_future: bool = False,
 ) -> TruncationPlan:
-    """Plan to delete the records before `cut` in these partitions (None: all of a topic). Changes nothing.
+    """Plan to delete the records before `cut`, in these partitions (None: all of a topic). Changes nothing.
+
+    A time keeps the records from the first one with this timestamp or a later one; without such a record, none.
 
     Refused for a time after now without `allow_future`. A topic or partition that does not exist is raised. Rows with
     errors: a partition without a leader, an offset after the log end, an internal topic, and a topic without the
@@ -147,11 +140,13 @@ def _refusals(
 
 
 def plan_row(
-    tp: TopicPartition, bounds: Bounds, cut: Cut, at_time: int | None, groups: GroupPositions
+    tp: TopicPartition, bounds: Bounds, cut: Place, at_time: int | None, groups: GroupPositions
 ) -> PlannedTruncation:
     """Return the row of one partition; `at_time`: the offset of the time of `cut`, -1: no such record. Pure."""
     start, end = bounds
-    before = _first_kept(cut, bounds, at_time)
+    before = resolve(cut, start, end, at_time)
+    if cut.kind != "offset":
+        before = min(before, end)
     why = "" if cut.kind != "time" else format_time_lookup(cut.n, -1 if at_time is None else at_time, start)
     row = PlannedTruncation(tp, start, end, before, why=why + "; log end" if before == end and why else why)
     if before > end:
@@ -162,17 +157,6 @@ def plan_row(
         if tp in offsets and offsets[tp] < before > start
     }
     return row._replace(unread=None if groups.errors and not unread else unread)
-
-
-def _first_kept(cut: Cut, bounds: Bounds, at_time: int | None) -> int:
-    start, end = bounds
-    if cut.kind == "offset":
-        return cut.n
-    if cut.kind == "from-start":
-        return min(end, start + cut.n)
-    if cut.kind == "from-end":
-        return max(start, end - cut.n)
-    return end if at_time is None or at_time < 0 else at_time
 
 
 def _group_positions(

@@ -3,12 +3,10 @@
 Pure: no I/O, no clock.
 
     SPEC   = [PARTITION "="] RANGE
-    RANGE  = BOUND | [BOUND] ":" [BOUND]          ":END" starts at the log start; "START:" follows, like "START"
-    BOUND  = "start" | "end" | N | "+N" | "-N" | "@" TIME     "start" and "end" have the names of other tools, too
-    TIME   = see kcli.text
+    RANGE  = PLACE | [PLACE] ":" [PLACE]          ":END" starts at the log start; "START:" follows, like "START"
+    PLACE  = see kcli.log_place
 
-The end of a range is exclusive. A time that starts a range needs no second "@": `@-2h:-1h`. A time without a zone is
-UTC.
+The end of a range is exclusive. After a time, the end is a time too, without a second "@": `@-2h:-1h`.
 """
 
 import re
@@ -18,10 +16,21 @@ from typing import Annotated, NamedTuple
 from kcli.cli.options import RegistryOption
 from kcli.cli.parser import Argument, Option, given_options
 from kcli.cli.serde_options import MessageOption, SchemaFileOption
-from kcli.consumer.read_range import EARLIEST, LATEST, Bound, FromEnd, FromStart, Offset, ReadRange, Time
+from kcli.consumer.read_range import ReadRange
 from kcli.errors import ConfigError
+from kcli.log_place import (
+    LOG_END,
+    LOG_START,
+    LONGEST,
+    NAMED,
+    TIME_PLACE,
+    Place,
+    ends_before_start,
+    mistake,
+    parse_place,
+)
 from kcli.structs import TopicPartition
-from kcli.text import DATE, DURATION_STEP, TIME, TIME_SHAPES, compile_regex, parse_time, parse_topics
+from kcli.text import TIME_SHAPES, compile_regex, parse_topics
 
 
 class TopicOptions(NamedTuple):
@@ -293,41 +302,22 @@ def compile_topics(expression: str) -> re.Pattern[str]:
 
 
 def _reset(offsets: Sequence[str]) -> str:
-    bound = _NAMED.get(offsets[0].strip())
-    if bound is None or len(offsets) > 1:
+    place = NAMED.get(offsets[0].strip())
+    if place is None or len(offsets) > 1:
         raise ConfigError(
             f"-o {' -o '.join(offsets)} cannot be combined with --group: a member starts at the committed offsets; "
             "use -o start or -o end for partitions without one"
         )
-    return "earliest" if bound is EARLIEST else "latest"
+    return "earliest" if place == LOG_START else "latest"
 
 
 SHAPES = "start, end, 100, +100, -100, 100:200, :end, @TIME, @TIME:TIME"
-
-_NAMED: dict[str, Bound] = {
-    "start": EARLIEST,
-    "beginning": EARLIEST,
-    "earliest": EARLIEST,
-    "oldest": EARLIEST,
-    "end": LATEST,
-    "latest": LATEST,
-    "newest": LATEST,
-}
-_LARGEST_OFFSET = 2**63 - 1
-_LONGEST = 100
-# Not compiled here: most command lines need none of them, and compiling takes longer than all the rest.
-_TIME_RANGE = rf"@(?P<start>{TIME})(?::(?P<end>.*))?"
 
 _MISTAKES: list[tuple[str, str]] = [
     (r"[se]@.*", "use '@A' and '@A:B' instead of kcat's 's@A' and 'e@B'"),
     (r"json|jsonl|csv|tsv|table", "the output format is -O or --output"),
     (r"stored", "without --group there is no committed offset"),
     (r"[0-9]+(-|\.\.)[0-9]+", "use a colon between the bounds, like 100:200"),
-    (rf"-?({DURATION_STEP})+", "a time begins with '@', like @-1h"),
-    (rf"{DATE}.*", "a time begins with '@', like @2024-01-31"),
-    (r"@\+.*", "a relative time is in the past, like @-1h"),
-    (rf"@({DURATION_STEP})+.*", "a relative time begins with '-', like @-1h"),
-    (r"@-[0-9.]+", "a relative time needs a unit, like @-30s, @-5m, @-1h30m, @-2d"),
 ]
 
 
@@ -361,8 +351,8 @@ def choose_ranges(
         own = specs.partitions.get(tp.partition, specs.general)
         if own is None and specs.names_only_partitions() and tp.topic not in named:
             continue
-        start, end = own or ReadRange(LATEST)
-        ranges[tp] = ReadRange(start, end or (LATEST if exit_at_end else None))
+        start, end = own or ReadRange(LOG_END)
+        ranges[tp] = ReadRange(start, end or (LOG_END if exit_at_end else None))
     return ranges
 
 
@@ -407,8 +397,8 @@ def parse_offset_specs(texts: Iterable[str], now_ms: int) -> OffsetSpecs:
 def parse_offset_spec(text: str, now_ms: int) -> tuple[int | None, ReadRange]:
     """Parse one range and its partition (None: all). Raise ConfigError for an invalid range."""
     text = text.strip()
-    if len(text) > _LONGEST:
-        raise _bad(f"{text[:20]}...", f"it has more than {_LONGEST} characters")
+    if len(text) > LONGEST:
+        raise _bad(f"{text[:20]}...", f"it has more than {LONGEST} characters")
     named, equals, rest = text.partition("=")
     if not equals:
         return None, _parse_range(text, text, now_ms)
@@ -419,26 +409,26 @@ def parse_offset_spec(text: str, now_ms: int) -> tuple[int | None, ReadRange]:
 
 def _parse_range(text: str, spec: str, now_ms: int) -> ReadRange:
     start_text, end_text = _split(text, spec)
-    start = EARLIEST if start_text is None else _bound(start_text, spec, now_ms)
-    end = None if end_text is None else _bound(end_text, spec, now_ms)
-    if _ends_before_start(start, end):
+    start = LOG_START if start_text is None else _place(start_text, spec, now_ms)
+    end = None if end_text is None else _place(end_text, spec, now_ms)
+    if end is not None and ends_before_start(start, end):
         raise _bad(spec, "it ends before it starts")
     return ReadRange(start, end)
 
 
 def _split(text: str, spec: str) -> tuple[str | None, str | None]:
-    """Return both bounds as text, None where one is omitted.
+    """Return both places as text, None where one is omitted.
 
     A time may contain colons, so a time is matched as a whole.
     """
-    if text.startswith("@") and not text.startswith("@:"):
-        match = re.fullmatch(_TIME_RANGE, text)
-        if match is None:
-            raise _bad(spec, _hint(text) or f"a valid time is {TIME_SHAPES}")
+    match = re.fullmatch(rf"(?P<start>{TIME_PLACE})(?::(?P<end>.*))?", text)
+    if match is not None:
         end = match["end"]
-        if end and not end.startswith("@") and end not in _NAMED:
+        if end and not end.startswith("@") and end not in NAMED:
             end = "@" + end
-        return "@" + match["start"], end or None
+        return match["start"], end or None
+    if text.startswith("@") and not text.startswith("@:"):
+        raise _bad(spec, mistake(text) or f"a valid time is {TIME_SHAPES}")
     start, colon, end = text.removeprefix("@").partition(":")
     if text.startswith("@:") and not end.startswith("@"):
         end = "@" + end
@@ -447,43 +437,12 @@ def _split(text: str, spec: str) -> tuple[str | None, str | None]:
     return (start or None) if colon else start, end or None
 
 
-def _bound(text: str, spec: str, now_ms: int) -> Bound:
-    if text in _NAMED:
-        return _NAMED[text]
-    if text.startswith("@"):
-        return Time(_time_ms(text[1:], spec, now_ms))
-    if not re.fullmatch(r"[+-]?[0-9]+", text):
-        raise _bad(spec, _hint(text) or f"use one of {SHAPES}")
-    number = int(text.lstrip("+-"))
-    if number > _LARGEST_OFFSET:
-        raise _bad(spec, "an offset has at most 63 bits")
-    if text.startswith("+"):
-        return FromStart(number)
-    return FromEnd(number) if text.startswith("-") else Offset(number)
-
-
-def _time_ms(text: str, spec: str, now_ms: int) -> int:
-    hint = None if re.fullmatch(TIME, text) else _hint("@" + text)
-    if hint:
-        raise _bad(spec, hint)
+def _place(text: str, spec: str, now_ms: int) -> Place:
+    hint = next((hint for shape, hint in _MISTAKES if re.fullmatch(shape, text)), None)
     try:
-        return parse_time(text, now_ms)
+        return parse_place(text, now_ms, shapes=SHAPES)
     except ConfigError as error:
-        raise _bad(spec, str(error)) from None
-
-
-def _ends_before_start(start: Bound, end: Bound | None) -> bool:
-    """True if two bounds of one kind are in the wrong order.
-
-    Bounds of different kinds need the log's offsets to tell.
-    """
-    if end is None or type(start) is not type(end):
-        return False
-    return end.n > start.n if isinstance(start, FromEnd) else end.n < start.n
-
-
-def _hint(text: str) -> str | None:
-    return next((hint for shape, hint in _MISTAKES if re.fullmatch(shape, text)), None)
+        raise _bad(spec, hint or str(error)) from None
 
 
 def _bad(spec: str, reason: str) -> ConfigError:

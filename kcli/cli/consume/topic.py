@@ -50,13 +50,13 @@ def run(
 ) -> int:
     r"""Read a range of a topic, or follow it. Without --group nothing is committed; no topic is created.
 
-    RANGE is START, START:END or :END; the default is "end": new records only. END is exclusive. START and END are:
-    start (or beginning, earliest, oldest), end (or latest, newest), 100 (an offset), +100 (after the log start), -100
-    (before the log end), @TIME (the first record at or after it). TIME is seconds (9 or 10 digits) or milliseconds (12
-    or 13 digits) since 1970, 2024-01-31, 2024-01-31T10:00:00Z (without a zone: UTC), -1h30m, or now; for example
-    -o @-2h:-1h. P=RANGE is for partition P; with only such ranges, only those partitions are read. Partitions that are
-    added to a followed topic are read from their start. When the end of the log is reached, one line on stderr says so;
-    with -v, one more every 10 seconds.
+    RANGE is START, START:END or :END; the default is "end": new records only. END is exclusive. START and END are
+    places, as in all commands: start (or beginning, earliest, oldest), end (or latest, newest), 100 (an offset), +100
+    (after the log start), -100 (before the log end), @TIME (the first record at or after it). TIME is seconds (9 or 10
+    digits) or milliseconds (12 or 13 digits) since 1970, 2024-01-31, 2024-01-31T10:00:00Z (without a zone: UTC),
+    -1h30m, or now; only a number needs the @. For example -o @-2h:-1h. P=RANGE is for partition P; with only such
+    ranges, only those partitions are read. Partitions that are added to a followed topic are read from their start.
+    When the end of the log is reached, one line on stderr says so; with -v, one more every 10 seconds.
 
     FORMAT has kcat's verbs: %s value, %k key, %t topic, %p partition, %o offset, %T timestamp, %h headers, %S and %K
     length of value and key, %R value length as 4 bytes, %% a percent sign; and %{time}, %{value:hex}, %{value:base64},

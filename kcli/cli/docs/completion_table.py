@@ -71,7 +71,7 @@ _START_AND_END = ("start", "end")
 _CHOICES = {
     ("--acks", "0|1|all"): ("0", "1", "all"),
     ("--assignor", "NAME"): NAMES,
-    ("--before", "SPEC"): ("end",),
+    ("--before", "PLACE"): ("end",),
     ("--against", "N|latest|all"): ("latest", "all"),
     ("--by", "FIELD,..."): ("topic", "partition", "producer", "total"),
     ("--by", "key|key,value|sequence"): ("key", "key,value", "sequence"),

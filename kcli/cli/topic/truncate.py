@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
 from kcli.cli.mutation import Execute, Mutation, PlanRow
-from kcli.cli.options import Common, naming
+from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kcli.admin.topic_changes.truncation import Cut, PlannedTruncation, TruncationPlan
+    from kcli.admin.topic_changes.truncation import PlannedTruncation, TruncationPlan
     from kcli.cli.output.report import Item
     from kcli.errors import KcliError
+    from kcli.log_place import Place
 
 COLUMNS = ["topic", "status", "partition", "start_offset", "new_start", "end_offset", "records", "unread_by"]
 TRUNCATION = Mutation("topic.truncate", COLUMNS, done="truncated")
@@ -30,7 +30,7 @@ def run(
     topic: Annotated[list[str], Argument(metavar="TOPIC[:P,P..]...", help="Topics, with partitions or all.")],
     before: Annotated[
         str | None,
-        Option("--before", metavar="SPEC", help="Delete the records before this: end, 100, +100, -100, or @TIME."),
+        Option("--before", metavar="PLACE", help="Delete the records before this: end, 100, +100, -100, @TIME or -1h."),
     ] = None,
     allow_future: Annotated[
         bool, Option("--allow-future", help="Accept a @TIME after now, before which all present records may be.")
@@ -43,19 +43,23 @@ def run(
     bound), and the groups that have not read all of it (UNREAD-BY, with the number of unread records). A line on stderr
     sums up, and says if the offsets of some groups are not known.
 
-    SPEC is the first record to keep: `end` keeps none of the present ones, `100` is an offset, `+100` deletes the first
-    hundred of each partition, `-100` keeps the last hundred, and `@TIME` keeps the records from the first one at or
-    after that time, such as @-7d or @2024-01-31. The plan then has the time in UTC, and WHY says where it is in each
-    log. A time after now is refused without --allow-future. Records that are written after the plan are kept. Brokers
-    refuse internal topics and topics whose cleanup.policy lacks delete: such rows have an error, and nothing is deleted
-    (status 4).
+    PLACE is the first record to keep, as in `kcli consume topic`: `end` keeps none of the present ones, `100` is an
+    offset, `+100` deletes the first hundred of each partition, `-100` keeps the last hundred, and `@TIME` keeps the
+    records from the first one at or after that time, such as @-7d or 2024-01-31. The plan then has the time in UTC,
+    and WHY says where it is in each log. A time after now is refused without --allow-future. Records that are written
+    after the plan are kept. Brokers refuse internal topics and topics whose cleanup.policy lacks delete: such rows have
+    an error, and nothing is deleted (status 4).
     """
     from kcli.admin.topic_changes.truncation import apply_truncation, plan_truncation
+    from kcli.log_place import parse_place_option
     from kcli.text import parse_topics
 
     if before is None:
         raise ConfigError("give --before, such as --before end or --before @-7d")
-    cut = parse_cut(before, env.clock.wall_ms())
+    shapes = "end, 100, +100, -100, @TIME"
+    cut = parse_place_option("--before", before.strip(), env.clock.wall_ms(), shapes=shapes)
+    if cut.kind == "start":
+        raise ConfigError(f"--before: '{before}' is not valid: it deletes nothing; use one of {shapes}")
     wanted = parse_topics(topic)
     with closing(common.connect()) as client:
         plan = plan_truncation(client, wanted, cut, common.deadline_ms(), allow_future=allow_future)
@@ -71,33 +75,7 @@ def run(
         return TRUNCATION._replace(columns=columns).run(env, common, rows, apply, execute=execute)
 
 
-def parse_cut(text: str, now_ms: int) -> Cut:
-    """Return the first record to keep. `ConfigError` for anything else than one bound of a range."""
-    from kcli.admin.topic_changes.truncation import Cut
-    from kcli.cli.consume.options import parse_offset_spec
-    from kcli.consumer.read_range import Earliest, FromEnd, FromStart, Latest, Time
-    from kcli.text import TIME, parse_time
-
-    if re.fullmatch(f"@(?:{TIME})", text):
-        with naming("--before"):
-            return Cut("time", parse_time(text[1:], now_ms))
-    shapes = "use end, 100, +100, -100 or @TIME"
-    try:
-        partition, (bound, end) = parse_offset_spec(text, now_ms)
-    except ConfigError as error:
-        raise ConfigError(f"--before: '{text[:40]}' is not valid; {shapes}") from error
-    if partition is not None or isinstance(bound, (Earliest, Time)) or end is not None or ":" in text:
-        raise ConfigError(f"--before: '{text}' is not valid; {shapes}")
-    if isinstance(bound, Latest):
-        return Cut("from-end", 0)
-    if isinstance(bound, FromEnd):
-        return Cut("from-end", bound.n)
-    if isinstance(bound, FromStart):
-        return Cut("from-start", bound.n)
-    return Cut("offset", bound.n)
-
-
-def _report_loss(env: Environment, plan: TruncationPlan, cut: Cut) -> None:
+def _report_loss(env: Environment, plan: TruncationPlan, cut: Place) -> None:
     """Report the number of records to delete, the groups that have not read them, and what is not known of groups."""
     from kcli.denials import not_listed
     from kcli.text import format_count, format_time

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kcli.admin.topic_changes.truncation import (
-    Cut,
     GroupPositions,
     PlannedTruncation,
     TruncationPlan,
@@ -21,6 +20,7 @@ from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, OutcomeUnknown, Refused, TimeoutExpired
+from kcli.log_place import LOG_END, Place
 from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -45,24 +45,24 @@ NOBODY = GroupPositions({})
 @pytest.mark.parametrize(
     ("cut", "at_time", "before"),
     [
-        (Cut("offset", 40), None, 40),
-        (Cut("offset", 5), None, 5),
-        (Cut("from-start", 3), None, 13),
-        (Cut("from-start", 1000), None, 50),
-        (Cut("from-end", 0), None, 50),
-        (Cut("from-end", 8), None, 42),
-        (Cut("from-end", 1000), None, 10),
-        (Cut("time", 1_700_000_000_000), 30, 30),
-        (Cut("time", 1_700_000_000_000), -1, 50),
+        (Place.offset(40), None, 40),
+        (Place.offset(5), None, 5),
+        (Place.after_start(3), None, 13),
+        (Place.after_start(1000), None, 50),
+        (LOG_END, None, 50),
+        (Place.before_end(8), None, 42),
+        (Place.before_end(1000), None, 10),
+        (Place.time(1_700_000_000_000), 30, 30),
+        (Place.time(1_700_000_000_000), -1, 50),
     ],
 )
-def test_the_first_record_to_keep(cut: Cut, at_time: int | None, before: int) -> None:
+def test_the_first_record_to_keep(cut: Place, at_time: int | None, before: int) -> None:
     row = plan_row(TP, Bounds(10, 50), cut, at_time, NOBODY)
     assert (row.before, row.records, row.error) == (before, max(0, before - 10), None)
 
 
 def test_an_offset_after_the_end_is_refused() -> None:
-    row = plan_row(TP, Bounds(10, 50), Cut("offset", 51), None, NOBODY)
+    row = plan_row(TP, Bounds(10, 50), Place.offset(51), None, NOBODY)
     assert isinstance(row.error, Refused)
     assert "t-0 ends at offset 50, before 51" in row.error.message
     assert row.records is None
@@ -71,19 +71,19 @@ def test_an_offset_after_the_end_is_refused() -> None:
 @pytest.mark.parametrize(("committed", "unread"), [(0, 30), (10, 30), (25, 15), (40, None), (50, None)])
 def test_groups_that_have_not_read_the_deleted_records(committed: int, unread: int | None) -> None:
     groups = GroupPositions({"billing": {TP: committed}, "elsewhere": {TopicPartition("t", 1): 0}})
-    row = plan_row(TP, Bounds(10, 50), Cut("offset", 40), None, groups)
+    row = plan_row(TP, Bounds(10, 50), Place.offset(40), None, groups)
     assert row.unread == ({} if unread is None else {"billing": unread})
 
 
 def test_a_partition_that_loses_nothing_has_no_unread_records() -> None:
-    row = plan_row(TP, Bounds(10, 50), Cut("offset", 10), None, GroupPositions({"billing": {TP: 3}}))
+    row = plan_row(TP, Bounds(10, 50), Place.offset(10), None, GroupPositions({"billing": {TP: 3}}))
     assert (row.records, row.unread) == (0, {})
     assert TruncationPlan((row,), {}).changes == {}
 
 
 def test_unknown_groups_are_not_shown_as_none() -> None:
     groups = GroupPositions({}, (TimeoutExpired("no answer"),))
-    assert plan_row(TP, Bounds(10, 50), Cut("offset", 40), None, groups).unread is None
+    assert plan_row(TP, Bounds(10, 50), Place.offset(40), None, groups).unread is None
 
 
 def test_a_refused_row_prevents_the_whole_plan() -> None:

@@ -1,5 +1,6 @@
 """`-o/--offset`: every valid form, and one sentence for each error."""
 
+import re
 from datetime import datetime, timezone
 
 import pytest
@@ -11,53 +12,54 @@ from kcli.cli.consume.options import (
     parse_offset_spec,
     parse_offset_specs,
 )
-from kcli.consumer.read_range import EARLIEST, LATEST, FromEnd, FromStart, Offset, ReadRange, Time
+from kcli.consumer.read_range import ReadRange
 from kcli.errors import ConfigError
+from kcli.log_place import LOG_END, LOG_START, Place
 from kcli.structs import TopicPartition
 
 NOW = 1_700_000_000_123
 HOUR = 3_600_000
 
 
-def utc(*when: int) -> Time:
-    return Time(int(datetime(*when, tzinfo=timezone.utc).timestamp() * 1000))  # type: ignore[arg-type,misc]
+def utc(*when: int) -> Place:
+    return Place.time(int(datetime(*when, tzinfo=timezone.utc).timestamp() * 1000))  # type: ignore[arg-type,misc]
 
 
 @pytest.mark.parametrize(
     ("text", "start", "end"),
     [
-        ("start", EARLIEST, None),
-        ("beginning", EARLIEST, None),
-        ("earliest", EARLIEST, None),
-        ("oldest", EARLIEST, None),
-        ("end", LATEST, None),
-        ("latest", LATEST, None),
-        ("newest", LATEST, None),
-        ("oldest:newest", EARLIEST, LATEST),
-        ("0", Offset(0), None),
-        ("42", Offset(42), None),
-        (" 42 ", Offset(42), None),
-        ("9223372036854775807", Offset(2**63 - 1), None),
-        ("+42", FromStart(42), None),
-        ("-42", FromEnd(42), None),
-        ("-0", FromEnd(0), None),
-        ("100:200", Offset(100), Offset(200)),
-        ("100:100", Offset(100), Offset(100)),
-        ("100:", Offset(100), None),
-        ("100:end", Offset(100), LATEST),
-        (":end", EARLIEST, LATEST),
-        (":100", EARLIEST, Offset(100)),
-        (":+100", EARLIEST, FromStart(100)),
-        (":-100", EARLIEST, FromEnd(100)),
-        ("start:end", EARLIEST, LATEST),
-        ("-100:", FromEnd(100), None),
-        ("-100:end", FromEnd(100), LATEST),
-        ("-100:-50", FromEnd(100), FromEnd(50)),
-        ("+5:+10", FromStart(5), FromStart(10)),
-        ("end:", LATEST, None),
-        ("100:@-1h", Offset(100), Time(NOW - HOUR)),
-        (":@-1h", EARLIEST, Time(NOW - HOUR)),
-        ("@:-1h", EARLIEST, Time(NOW - HOUR)),
+        ("start", LOG_START, None),
+        ("beginning", LOG_START, None),
+        ("earliest", LOG_START, None),
+        ("oldest", LOG_START, None),
+        ("end", LOG_END, None),
+        ("latest", LOG_END, None),
+        ("newest", LOG_END, None),
+        ("oldest:newest", LOG_START, LOG_END),
+        ("0", Place.offset(0), None),
+        ("42", Place.offset(42), None),
+        (" 42 ", Place.offset(42), None),
+        ("9223372036854775807", Place.offset(2**63 - 1), None),
+        ("+42", Place.after_start(42), None),
+        ("-42", Place.before_end(42), None),
+        ("-0", Place.before_end(0), None),
+        ("100:200", Place.offset(100), Place.offset(200)),
+        ("100:100", Place.offset(100), Place.offset(100)),
+        ("100:", Place.offset(100), None),
+        ("100:end", Place.offset(100), LOG_END),
+        (":end", LOG_START, LOG_END),
+        (":100", LOG_START, Place.offset(100)),
+        (":+100", LOG_START, Place.after_start(100)),
+        (":-100", LOG_START, Place.before_end(100)),
+        ("start:end", LOG_START, LOG_END),
+        ("-100:", Place.before_end(100), None),
+        ("-100:end", Place.before_end(100), LOG_END),
+        ("-100:-50", Place.before_end(100), Place.before_end(50)),
+        ("+5:+10", Place.after_start(5), Place.after_start(10)),
+        ("end:", LOG_END, None),
+        ("100:@-1h", Place.offset(100), Place.time(NOW - HOUR)),
+        (":@-1h", LOG_START, Place.time(NOW - HOUR)),
+        ("@:-1h", LOG_START, Place.time(NOW - HOUR)),
     ],
 )
 def test_offsets_and_ranges(text: str, start: object, end: object) -> None:
@@ -67,11 +69,11 @@ def test_offsets_and_ranges(text: str, start: object, end: object) -> None:
 @pytest.mark.parametrize(
     ("text", "start"),
     [
-        ("@1700000000", Time(1_700_000_000_000)),
-        ("@1700000000.25", Time(1_700_000_000_250)),
-        ("@1700000000123", Time(1_700_000_000_123)),
-        ("@9999999999", Time(9_999_999_999_000)),
-        ("@100000000000", Time(100_000_000_000)),
+        ("@1700000000", Place.time(1_700_000_000_000)),
+        ("@1700000000.25", Place.time(1_700_000_000_250)),
+        ("@1700000000123", Place.time(1_700_000_000_123)),
+        ("@9999999999", Place.time(9_999_999_999_000)),
+        ("@100000000000", Place.time(100_000_000_000)),
         ("@2024-01-31", utc(2024, 1, 31)),
         ("@2024-01-31T10:05", utc(2024, 1, 31, 10, 5)),
         ("@2024-01-31 10:05", utc(2024, 1, 31, 10, 5)),
@@ -80,40 +82,43 @@ def test_offsets_and_ranges(text: str, start: object, end: object) -> None:
         ("@2024-01-31T10:05:07+02:00", utc(2024, 1, 31, 8, 5, 7)),
         ("@2024-01-31T10:05:07-0330", utc(2024, 1, 31, 13, 35, 7)),
         ("@2024-01-31T23:30+01", utc(2024, 1, 31, 22, 30)),
-        ("@2024-01-31T10:05:07.5Z", Time(utc(2024, 1, 31, 10, 5, 7).n + 500)),
-        ("@2024-01-31T10:05:07.123456789Z", Time(utc(2024, 1, 31, 10, 5, 7).n + 123)),
+        ("@2024-01-31T10:05:07.5Z", Place.time(utc(2024, 1, 31, 10, 5, 7).n + 500)),
+        ("@2024-01-31T10:05:07.123456789Z", Place.time(utc(2024, 1, 31, 10, 5, 7).n + 123)),
         ("@2024-02-29", utc(2024, 2, 29)),
-        ("@now", Time(NOW)),
-        ("@-1h", Time(NOW - HOUR)),
-        ("@-1h30m", Time(NOW - HOUR - HOUR // 2)),
-        ("@-1.5h", Time(NOW - HOUR - HOUR // 2)),
-        ("@-250ms", Time(NOW - 250)),
-        ("@-2d", Time(NOW - 48 * HOUR)),
-        ("@-1w", Time(NOW - 7 * 24 * HOUR)),
-        ("@-90s", Time(NOW - 90_000)),
-        ("@-99999w", Time(0)),
+        ("@now", Place.time(NOW)),
+        ("@-1h", Place.time(NOW - HOUR)),
+        ("@-1h30m", Place.time(NOW - HOUR - HOUR // 2)),
+        ("@-1.5h", Place.time(NOW - HOUR - HOUR // 2)),
+        ("@-250ms", Place.time(NOW - 250)),
+        ("@-2d", Place.time(NOW - 48 * HOUR)),
+        ("@-1w", Place.time(NOW - 7 * 24 * HOUR)),
+        ("@-90s", Place.time(NOW - 90_000)),
+        ("@-99999w", Place.time(0)),
     ],
 )
-def test_times(text: str, start: Time) -> None:
+def test_times(text: str, start: Place) -> None:
     assert parse_offset_spec(text, NOW) == (None, ReadRange(start, None))
     assert parse_offset_spec(text + ":", NOW) == (None, ReadRange(start, None))
-    assert parse_offset_spec(text + ":end", NOW) == (None, ReadRange(start, LATEST))
-    assert parse_offset_spec("@1970-01-01:" + text[1:], NOW) == (None, ReadRange(Time(0), start))
-    assert parse_offset_spec("@1970-01-01:" + text, NOW) == (None, ReadRange(Time(0), start))
+    assert parse_offset_spec(text + ":end", NOW) == (None, ReadRange(start, LOG_END))
+    assert parse_offset_spec("@1970-01-01:" + text[1:], NOW) == (None, ReadRange(Place.time(0), start))
+    assert parse_offset_spec("@1970-01-01:" + text, NOW) == (None, ReadRange(Place.time(0), start))
+    if not re.fullmatch("@[0-9.]+", text):  # without "@" a number is an offset
+        assert parse_offset_spec(text[1:], NOW) == (None, ReadRange(start, None))
+        assert parse_offset_spec("1970-01-01:" + text[1:], NOW) == (None, ReadRange(Place.time(0), start))
 
 
 @pytest.mark.parametrize(
     ("text", "start", "end"),
     [
-        ("@-2h:-1h", Time(NOW - 2 * HOUR), Time(NOW - HOUR)),
-        ("@-2h:@-1h", Time(NOW - 2 * HOUR), Time(NOW - HOUR)),
-        ("@-1h:now", Time(NOW - HOUR), Time(NOW)),
-        ("@1700000000:1700003600", Time(1_700_000_000_000), Time(1_700_003_600_000)),
+        ("@-2h:-1h", Place.time(NOW - 2 * HOUR), Place.time(NOW - HOUR)),
+        ("@-2h:@-1h", Place.time(NOW - 2 * HOUR), Place.time(NOW - HOUR)),
+        ("@-1h:now", Place.time(NOW - HOUR), Place.time(NOW)),
+        ("@1700000000:1700003600", Place.time(1_700_000_000_000), Place.time(1_700_003_600_000)),
         ("@2024-01-31:2024-02-01", utc(2024, 1, 31), utc(2024, 2, 1)),
         ("@2024-01-31T10:00:2024-02-01T11:30", utc(2024, 1, 31, 10), utc(2024, 2, 1, 11, 30)),
         ("@2024-01-31T10:00:30:2024-02-01", utc(2024, 1, 31, 10, 0, 30), utc(2024, 2, 1)),
         ("@2024-01-31T10:00+02:00:2024-02-01T11:30Z", utc(2024, 1, 31, 8), utc(2024, 2, 1, 11, 30)),
-        ("@2024-01-31T10:00:30Z:end", utc(2024, 1, 31, 10, 0, 30), LATEST),
+        ("@2024-01-31T10:00:30Z:end", utc(2024, 1, 31, 10, 0, 30), LOG_END),
     ],
 )
 def test_a_range_of_times_is_split_between_the_times(text: str, start: object, end: object) -> None:
@@ -130,7 +135,7 @@ def chosen(*texts: str, named: str = "", exit_at_end: bool = False) -> dict[Topi
 
 
 def test_a_partition_may_have_its_own_range() -> None:
-    assert parse_offset_spec("3=-5", NOW) == (3, ReadRange(FromEnd(5)))
+    assert parse_offset_spec("3=-5", NOW) == (3, ReadRange(Place.before_end(5)))
     assert parse_offset_spec("0=@2024-01-31T10:00:2024-02-01", NOW)[0] == 0
     assert chosen("start", "2=100:200,1=end") == {P0: "start", P1: "end", P2: "100:200"}
 
@@ -168,8 +173,7 @@ def test_a_range_of_a_partition_that_is_not_read_is_an_error() -> None:
         ("e@1700000000", "'@A:B' instead of"),
         ("10-20", "like 100:200"),
         ("10..20", "like 100:200"),
-        ("1h", "begins with '@'"),
-        ("-1h", "like @-1h"),
+        ("1h", "begins with '-' or '@-', like @-1h"),
         ("9" * 5000, "more than 100 characters"),
         ("@" + "9" * 5000, "more than 100 characters"),
         ("@-" + "9" * 400 + "w", "more than 100 characters"),
@@ -177,7 +181,6 @@ def test_a_range_of_a_partition_that_is_not_read_is_an_error() -> None:
         ("@1h", "begins with '-', like @-1h"),
         ("@2h30m:1h", "begins with '-', like @-1h"),
         ("@-2h:1h", "begins with '-', like @-1h"),
-        ("2024-01-31", "like @2024-01-31"),
         ("@+1h", "is in the past"),
         ("@-3600", "needs a unit"),
         ("@1970-01-01:-3600", "needs a unit"),

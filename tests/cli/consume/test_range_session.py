@@ -13,7 +13,8 @@ from kcli.cli.consume.range_session import print_ranges
 from kcli.cli.consume.read_loop import Limits, PrintOptions
 from kcli.cli.consume.renderer import Renderer
 from kcli.consumer.range_reader import RangeReader
-from kcli.consumer.read_range import EARLIEST, LATEST, ReadRange
+from kcli.consumer.read_range import ReadRange
+from kcli.log_place import LOG_END, LOG_START
 from kcli.structs import TopicPartition
 from tests.cli.fake import FakeEnvironment, Result
 from tests.consumer.cluster import FakeCluster
@@ -46,13 +47,13 @@ def test_a_stop_signal_ends_the_read_after_the_current_batch(number: signal.Sign
             os.kill(os.getpid(), number)
         return text.encode()
 
-    status, out, err = read_all(three_batches(), ReadRange(EARLIEST, LATEST), render)
+    status, out, err = read_all(three_batches(), ReadRange(LOG_START, LOG_END), render)
     assert (status, out) == (130, b"ab")
     assert err.splitlines()[1].split() == ["t", "0", "start:end", "0:2", "2", "incomplete", "interrupted"]
 
 
 def test_statistics_are_a_table_of_several_lines() -> None:
-    err = read_all(three_batches(), ReadRange(EARLIEST, LATEST), str.encode, stats=True)[2]
+    err = read_all(three_batches(), ReadRange(LOG_START, LOG_END), str.encode, stats=True)[2]
     first, *_, last = err.splitlines()[-4:]
     assert first.split()[:3] == ["TOPIC", "PARTITION", "RECORDS"]
     assert last.startswith("in ")
@@ -61,7 +62,7 @@ def test_statistics_are_a_table_of_several_lines() -> None:
 
 def test_a_followed_topic_reports_its_end_before_the_read_stops() -> None:
     options = {"limits": Limits(idle_ms=2_000)}
-    status, out, err = read_all(three_batches(), ReadRange(EARLIEST), str.encode, **options)
+    status, out, err = read_all(three_batches(), ReadRange(LOG_START), str.encode, **options)
     assert (status, out, err) == (0, b"abc", "kcli: reached the end of t 0; waiting for new records\n")
 
 
@@ -73,7 +74,7 @@ def test_an_idle_end_without_a_broker_is_not_a_success() -> None:
             cluster.lose(1)
         return text.encode()
 
-    status, out, err = read_all(cluster, ReadRange(EARLIEST), render, limits=Limits(idle_ms=3_000))
+    status, out, err = read_all(cluster, ReadRange(LOG_START), render, limits=Limits(idle_ms=3_000))
     assert (status, out) == (5, b"abc")
     assert "kcli: t 0: nothing can be read: no broker answered at 10.0.0.1:9092" in err
 
@@ -83,11 +84,11 @@ def test_a_read_that_has_reached_its_limit_does_not_wait_for_new_records(most: i
     cluster = FakeCluster()
     cluster.topic("t").append("a", "b", "c")
     options = {"limits": Limits(max_records=most)}
-    status, out, err = read_all(cluster, ReadRange(EARLIEST), str.encode, **options)
+    status, out, err = read_all(cluster, ReadRange(LOG_START), str.encode, **options)
     assert (status, out.decode().split(","), err) == (0, ["a", "b", "c"][:most], "")
 
 
 def test_notes_are_reported_first_and_not_with_quiet() -> None:
-    nothing = ReadRange(LATEST, LATEST)
+    nothing = ReadRange(LOG_END, LOG_END)
     assert read_all(three_batches(), nothing, str.encode, notes=["-e"]).err.startswith("kcli: -e\n")
     assert read_all(three_batches(), nothing, str.encode, notes=["-e"], quiet=True).err == ""

@@ -19,10 +19,11 @@ from kcli.cli.consume.reports import (
 )
 from kcli.clock import ManualClock
 from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason
-from kcli.consumer.read_range import EARLIEST, LATEST, Offset, ReadRange, Time
+from kcli.consumer.read_range import ReadRange
 from kcli.consumer.retry_backoff import RetryState
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords, DisconnectedError
+from kcli.log_place import LOG_END, LOG_START, Place
 from kcli.structs import TopicPartition
 from tests.cli.fake import FakeEnvironment
 
@@ -44,7 +45,11 @@ STOPPED = {"complete": False, "open": True, "reason": "stopped before its end"}
 
 
 def test_the_table_shows_the_asked_and_covered_ranges_and_the_reason_of_the_end() -> None:
-    ranges = {P0: ReadRange(EARLIEST, LATEST), P1: ReadRange(Offset(0), Offset(9)), P2: ReadRange(Time(0), LATEST)}
+    ranges = {
+        P0: ReadRange(LOG_START, LOG_END),
+        P1: ReadRange(Place.offset(0), Place.offset(9)),
+        P2: ReadRange(Place.time(0), LOG_END),
+    }
     partitions = [covered(), covered(P1, **CUT), covered(P2, start=-1, position=-1, complete=False, reason="no leader")]
     table = coverage_table(read(partitions), ranges, {P0: Count(3, 30)})
     lines = [line.split(maxsplit=6) for line in table.splitlines()]
@@ -57,7 +62,7 @@ def test_the_table_shows_the_asked_and_covered_ranges_and_the_reason_of_the_end(
 
 
 def test_an_open_partition_has_the_reason_of_the_whole_read() -> None:
-    ranges = {P0: ReadRange(EARLIEST, LATEST), P1: ReadRange(EARLIEST, LATEST)}
+    ranges = {P0: ReadRange(LOG_START, LOG_END), P1: ReadRange(LOG_START, LOG_END)}
     partitions = [covered(position=7, **STOPPED), covered(P1)]
     texts = {
         StopReason.RECORD_LIMIT: "--max-messages",
@@ -74,12 +79,12 @@ def test_an_open_partition_has_the_reason_of_the_whole_read() -> None:
 def test_missing_offsets_are_shown_after_any_reason() -> None:
     gone = {**STOPPED, "reason": "stopped before its end; offsets 0 to 4 were deleted"}
     coverage = read([covered(position=7, **gone)], StopReason.RECORD_LIMIT)
-    table = coverage_table(coverage, {P0: ReadRange(Offset(0), LATEST)}, {})
+    table = coverage_table(coverage, {P0: ReadRange(Place.offset(0), LOG_END)}, {})
     assert table.endswith("--max-messages reached; offsets 0 to 4 were deleted")
 
 
 def test_json_items_have_numbers() -> None:
-    ranges = {P0: ReadRange(Offset(5), Offset(9))}
+    ranges = {P0: ReadRange(Place.offset(5), Place.offset(9))}
     [item] = coverage_items(read([covered(position=7, **STOPPED)], StopReason.INTERRUPTED), ranges, {P0: Count(2, 9)})
     assert item == {
         "topic": "orders", "partition": 0, "asked": "5:9", "start": 5, "end": 9, "position": 7, "printed": 2,

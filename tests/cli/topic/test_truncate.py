@@ -73,7 +73,10 @@ def test_the_plan_says_what_is_lost_and_who_has_not_read_it(broker: EmbeddedBrok
 
 @pytest.mark.parametrize(
     ("spec", "expected"),
-    [("end", 10), ("-3", 7), ("+4", 4), (f"@{(FIRST_MS + 2500) / 1000}", 3), ("@2023-11-15", 10)],
+    [
+        *(("end", 10), ("latest", 10), ("-3", 7), ("+4", 4)),
+        *((f"@{(FIRST_MS + 2500) / 1000}", 3), ("@2023-11-15", 10), ("2023-11-15", 10)),
+    ],
 )
 def test_the_first_record_to_keep(broker: EmbeddedBroker, spec: str, expected: int) -> None:
     topic = filled(broker, f"kept-{expected}-{len(spec)}")
@@ -81,16 +84,26 @@ def test_the_first_record_to_keep(broker: EmbeddedBroker, spec: str, expected: i
     assert starts(broker, topic) == [0, expected]
 
 
-@pytest.mark.parametrize("spec", ["start", "10:20", "0=3", ":end", "@-1h:", "1h", "10:", "@-2h:-1h", "", "x" * 100])
-def test_other_ranges_are_not_valid(broker: EmbeddedBroker, spec: str) -> None:
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        *((spec, "; use one of end, 100, +100, -100, @TIME") for spec in ("10:20", "0=3", ":end", "10:", "")),
+        ("x" * 100, "; use one of end, 100, +100, -100, @TIME"),
+        ("start", ": it deletes nothing; use one of end, 100, +100, -100, @TIME"),
+        ("@-1h:", "; '-1h:' is not a valid time; use seconds (9 or 10 digits)"),
+        ("@-2h:-1h", "; '-2h:-1h' is not a valid time; use seconds (9 or 10 digits)"),
+        ("1h", "; a time in the past begins with '-' or '@-', like @-1h"),
+    ],
+)
+def test_other_ranges_are_not_valid(broker: EmbeddedBroker, spec: str, reason: str) -> None:
     result = truncate(broker, "orders", "--before", spec)
-    assert (result.status, "is not valid; use end, 100, +100, -100 or @TIME" in result.err) == (2, True), result.err
+    assert (result.status, f"--before: '{spec[:40]}' is not valid{reason}" in result.err) == (2, True), result.err
 
 
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
-        ("@20261128120000", "--before: '20261128120000' is not a valid time; write the date as 2026-11-28T12:00:00"),
+        ("@20261128120000", "'20261128120000' is not a valid time; write the date as 2026-11-28T12:00:00"),
         ("@20261128", "write the date as 2026-11-28"),
         ("@1700000000000000", "seconds since 1970 have 9 or 10 digits, milliseconds 12 or 13"),
         ("@1700000000000000000", "seconds since 1970 have 9 or 10 digits, milliseconds 12 or 13"),
