@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcli.admin.groups.group import CLASSIC, CONSUMER
-from kcli.client.connection_check import Facts, Step
+from kcli.client.connection.connection_check import Facts, Step
 from kcli.client.requests import ask_any, ask_nodes, half_deadline
 from kcli.client.routing import Coordinators, all_brokers
 from kcli.errors import BrokerError, DisconnectedError, KcliError, UnsupportedVersion

@@ -4,14 +4,14 @@
 `NetworkClient` (one connection per node, version negotiation, requests in flight) and a `Metadata` (brokers, topics,
 leaders). `send` queues a request and returns a `RequestFuture`; `poll` drives the network and completes futures. On top
 of it, `requests` sends one request or fans out over many nodes, with retries until a deadline, and `routing` finds the
-leader of a partition and the coordinator of a group. `security` has the TLS and SASL of the connections.
+leader of a partition and the coordinator of a group. `connection` has everything about one connection to one node.
 
 `config` has the settings of all clients; `login` those that become a JAAS text. Texts reach it in three steps:
 `properties` reads a file, `librdkafka` translates names, and `external_values.complete` takes values from config
 providers, variables and the JAAS login file, in the process that connects.
 
-Decisions and counts are in pure modules (`connection_states`, `connection_faults`, `in_flight`, `metadata`,
-`api_versions`, `authentication`, `backoff`, `metrics`); sockets and selectors are only touched by `network_client`.
+Decisions and counts are in pure modules (`metadata`, `backoff`, `metrics`, most of `connection`); sockets and selectors
+are only touched by `connection.network_client`.
 Times are milliseconds; deadlines are times of the client's clock.
 
 Threads: none of its own. Any thread may `send`, `poll` or `wakeup`; one lock protects everything below
@@ -46,6 +46,6 @@ both). A future's listeners run in the thread that polls, without the lock. The 
 - A failed authentication (`AuthenticationError`) is not repeated: it fails the requests to its node at once, and a wait
   for metadata, for records or for room while no node is connected. The next call tries again after the backoff.
 - SASL sessions with an end are renewed on their connection (KIP-368) before the next request, as Java does it.
-- `security` (TLS and SASL) is only imported if security.protocol is not PLAINTEXT: it imports ssl and hashlib.
+- `connection.security` (TLS and SASL) imports ssl and hashlib, so it is only imported if security.protocol demands it.
 - Messages are imported inside functions where a command may not need them: each import costs start-up time.
 """

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from kcli.client.backoff import Backoff, uniform
 from kcli.client.config import ClientConfig, parse_bootstrap
-from kcli.client.connections import Resolve, resolve
+from kcli.client.connection.connections import Resolve, resolve
+from kcli.client.connection.network_client import NetworkClient
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.metadata import Metadata
-from kcli.client.network_client import NetworkClient
 from kcli.clock import Clock, SystemClock
 from kcli.denials import ANONYMOUS
 
@@ -34,7 +34,7 @@ def connect(
     """
     security = None
     if config.security_protocol != "PLAINTEXT":
-        from kcli.client.security import ClientSecurity
+        from kcli.client.connection.security import ClientSecurity
 
         security = ClientSecurity(config)
     clock = clock or SystemClock()

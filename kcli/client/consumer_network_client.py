@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from kcli.client.api_versions import Versions
 from kcli.client.backoff import Backoff
 from kcli.client.config import ClientConfig
-from kcli.client.connections import address_of
-from kcli.client.in_flight import Unsent, UnsentRequests
+from kcli.client.connection.api_versions import Versions
+from kcli.client.connection.connections import address_of
+from kcli.client.connection.in_flight import Unsent, UnsentRequests
+from kcli.client.connection.network_client import Completion, NetworkClient
 from kcli.client.metadata import Cluster, Metadata
-from kcli.client.network_client import Completion, NetworkClient
 from kcli.client.poll_permit import FairLock, PollPermit
 from kcli.client.request_future import RequestFuture
 from kcli.clock import Clock

@@ -15,7 +15,7 @@ from kcli.errors import KcliError
 if TYPE_CHECKING:
     from kcli.cli.output.report import Item
     from kcli.client.config import ClientConfig
-    from kcli.client.connection_check import Step
+    from kcli.client.connection.connection_check import Step
 
 COLUMNS = ["step", "server", "status", "detail"]
 
@@ -61,7 +61,7 @@ def run(
 def _steps(common: Common, name: str | None) -> Iterator[Step]:
     """Yield the steps. If no server has passed all of its steps, the cluster is not asked."""
     from kcli.admin.access import STEPS, check_access
-    from kcli.client.connection_check import Step, check_servers
+    from kcli.client.connection.connection_check import Step, check_servers
 
     try:
         if name is not None:

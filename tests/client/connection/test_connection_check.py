@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcli.client.config import ClientConfig
-from kcli.client.connection_check import security_warnings
+from kcli.client.connection.connection_check import security_warnings
 
 SERVERS = {"bootstrap.servers": "a:9092"}
 USER = {"sasl.username": "alice", "sasl.password": "hunter2"}

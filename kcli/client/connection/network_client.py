@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kcli.client import api_versions
-from kcli.client.api_versions import Offer, Versions, choose_version
 from kcli.client.backoff import Backoff, uniform
-from kcli.client.connection_faults import ConnectionFaults
-from kcli.client.connection_states import (
+from kcli.client.connection import api_versions
+from kcli.client.connection.api_versions import Offer, Versions, choose_version
+from kcli.client.connection.connection_faults import ConnectionFaults
+from kcli.client.connection.connection_states import (
     AUTHENTICATING,
     ConnectionStates,
     least_loaded,
 )
-from kcli.client.connections import Connections, Resolve, address_of, resolve
-from kcli.client.in_flight import InFlight, InFlightRequests
+from kcli.client.connection.connections import Connections, Resolve, address_of, resolve
+from kcli.client.connection.in_flight import InFlight, InFlightRequests
 from kcli.client.metadata import Metadata, MetadataUpdater
 from kcli.client.metrics import ClientMetrics
 from kcli.client.request_future import RequestFuture
@@ -35,7 +35,7 @@ from kcli.structs import Node
 
 if TYPE_CHECKING:
     from kcli.client.config import ClientConfig
-    from kcli.client.security import ClientSecurity
+    from kcli.client.connection.security import ClientSecurity
     from kcli.network.selector import SelectorLike
 
 T = TypeVar("T")

@@ -12,9 +12,9 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.client import api_versions
 from kcli.client.config import ClientConfig, parse_bootstrap
-from kcli.client.connections import Resolve, address_of, resolve
+from kcli.client.connection import api_versions
+from kcli.client.connection.connections import Resolve, address_of, resolve
 from kcli.clock import Clock
 from kcli.errors import AuthenticationError, DisconnectedError, KcliError, ProtocolError, TimeoutExpired
 from kcli.network.selector import Selector
@@ -25,9 +25,9 @@ from kcli.security.registry_settings import RegistrySettings
 from kcli.structs import Node
 
 if TYPE_CHECKING:
-    from kcli.client.api_versions import Versions
-    from kcli.client.authentication import Steps
-    from kcli.client.security import ClientSecurity
+    from kcli.client.connection.api_versions import Versions
+    from kcli.client.connection.authentication import Steps
+    from kcli.client.connection.security import ClientSecurity
     from kcli.network.certificate import Certificate
     from kcli.security.security_settings import SecuritySettings
 
@@ -87,7 +87,7 @@ def check_servers(
 def _security(config: ClientConfig) -> ClientSecurity | None:
     if config.security_protocol == "PLAINTEXT":
         return None
-    from kcli.client.security import ClientSecurity
+    from kcli.client.connection.security import ClientSecurity
 
     return ClientSecurity(config)
 

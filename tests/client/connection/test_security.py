@@ -9,7 +9,7 @@ import pytest
 
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
-from kcli.client.security import ClientSecurity
+from kcli.client.connection.security import ClientSecurity
 from kcli.errors import ConfigError
 from kcli.network.tls_transport import TlsTransport
 from kcli.network.transport import PlainTransport

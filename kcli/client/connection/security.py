@@ -7,16 +7,16 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kcli.client.authentication import authenticate, one_line
+from kcli.client.connection.authentication import authenticate, one_line
 from kcli.network.transport import PlainTransport, Transport, TransportFactory
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from kcli.client.api_versions import Versions
-    from kcli.client.authentication import Steps
     from kcli.client.config import ClientConfig
-    from kcli.client.oauth import TokenSource
+    from kcli.client.connection.api_versions import Versions
+    from kcli.client.connection.authentication import Steps
+    from kcli.client.connection.oauth import TokenSource
     from kcli.security.sasl import ClientExchange, ClientMechanism
 
 
@@ -48,7 +48,7 @@ class ClientSecurity:
 
                 use_kerberos_file_of_java(os.environ)
             if config.sasl_mechanism == "OAUTHBEARER":
-                from kcli.client.oauth import token_source
+                from kcli.client.connection.oauth import token_source
 
                 self._tokens = token_source(config)
             self._mechanism = client_mechanism(config, None if self._tokens is None else self._tokens.token)

@@ -6,14 +6,14 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kcli.client.connection_states import ConnectionStates, SocketAddress
+from kcli.client.connection.connection_states import ConnectionStates, SocketAddress
 from kcli.network.channel import HANDSHAKING
 from kcli.network.transport import PlainTransport, TransportFactory
 from kcli.structs import Node
 
 if TYPE_CHECKING:
     from kcli.client.config import ClientConfig
-    from kcli.client.security import ClientSecurity
+    from kcli.client.connection.security import ClientSecurity
     from kcli.network.selector import SelectorLike
 
 Resolve = Callable[[str, int], Sequence[SocketAddress]]

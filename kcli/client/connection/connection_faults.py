@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.client.connection_states import (
+from kcli.client.connection.connection_states import (
     AUTHENTICATING,
     CHECKING_API_VERSIONS,
     CONNECTING,
     REAUTHENTICATING,
     ConnectionStates,
 )
-from kcli.client.connections import Connections, address_of
+from kcli.client.connection.connections import Connections, address_of
 from kcli.errors import AuthenticationError
 
 if TYPE_CHECKING:
+    from kcli.client.connection.security import ClientSecurity
     from kcli.client.metadata import Metadata
-    from kcli.client.security import ClientSecurity
 
 # A listener that closes so many connections in a row at the first request demands SASL.
 _EARLY_CLOSES = 3

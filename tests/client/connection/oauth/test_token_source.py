@@ -13,8 +13,8 @@ from urllib.parse import parse_qs
 import pytest
 
 from kcli.client.config import ClientConfig
-from kcli.client.oauth import token_source
-from kcli.client.oauth.token_source import Retrieve, Token, TokenSource, TokenUnavailable, refresh_delay_ms
+from kcli.client.connection.oauth import token_source
+from kcli.client.connection.oauth.token_source import Retrieve, Token, TokenSource, TokenUnavailable, refresh_delay_ms
 from kcli.clock import Clock, ManualClock, SystemClock
 from kcli.errors import AuthenticationError, ConfigError, KcliError
 from kcli.secret import Secret

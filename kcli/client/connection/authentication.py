@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from kcli.client.api_versions import Versions, choose_version
+from kcli.client.connection.api_versions import Versions, choose_version
 from kcli.error_codes import ErrorCode
 from kcli.errors import AuthenticationError, UnsupportedVersion
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

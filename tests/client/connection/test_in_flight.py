@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kcli.client.in_flight import InFlight, InFlightRequests, Unsent, UnsentRequests
+from kcli.client.connection.in_flight import InFlight, InFlightRequests, Unsent, UnsentRequests
 from kcli.client.request_future import RequestFuture
 from kcli.protocol.messages.list_groups import ListGroupsRequest
 from kcli.protocol.messages.metadata import MetadataRequest

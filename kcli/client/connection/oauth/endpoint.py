@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, urlencode
 
-from kcli.client.oauth.token_source import Token, TokenUnavailable
+from kcli.client.connection.oauth.token_source import Token, TokenUnavailable
 from kcli.clock import Clock
 from kcli.errors import AuthenticationError, ConfigError
 from kcli.secret import Secret

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcli.client.authentication import MAX_MESSAGE_BYTES, authenticate, one_line
+from kcli.client.connection.authentication import MAX_MESSAGE_BYTES, authenticate, one_line
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.requests import ask_any, ask_node
 from kcli.error_codes import ErrorCode

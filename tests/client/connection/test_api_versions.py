@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kcli.client.api_versions import HIGHEST, choose_version, negotiate
+from kcli.client.connection.api_versions import HIGHEST, choose_version, negotiate
 from kcli.errors import BrokerError, UnsupportedVersion
 from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kcli.protocol.messages.fetch import FetchRequest

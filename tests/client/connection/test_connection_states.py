@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from kcli.client.backoff import Backoff
-from kcli.client.connection_states import (
+from kcli.client.connection.connection_states import (
     AUTHENTICATE,
     AUTHENTICATED,
     AUTHENTICATING,

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from kcli.client.oauth.assertion import Assertion, read_text
-from kcli.client.oauth.endpoint import (
+from kcli.client.connection.oauth.assertion import Assertion, read_text
+from kcli.client.connection.oauth.endpoint import (
     CLIENT_ASSERTION,
     JWT_BEARER,
     URL,
@@ -28,7 +28,7 @@ from kcli.client.oauth.endpoint import (
     basic_authorization,
     token_with_own_expiry,
 )
-from kcli.client.oauth.token_source import Retrieve, Token, TokenSource, TokenUnavailable
+from kcli.client.connection.oauth.token_source import Retrieve, Token, TokenSource, TokenUnavailable
 from kcli.clock import Clock, SystemClock
 from kcli.errors import ConfigError
 from kcli.secret import Secret

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kcli.client.backoff import Backoff
-from kcli.client.in_flight import InFlightRequests
+from kcli.client.connection.in_flight import InFlightRequests
 from kcli.errors import KcliError
 from kcli.structs import Node
 
