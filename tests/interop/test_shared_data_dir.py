@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -14,12 +15,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcli.protocol.records.batch import walk_batches
+from tests.broker.test_earlier_files import EARLIER
 from tests.broker.wire import Wire
 from tests.broker_process import BrokerProcess
-from tests.real_kafka import Kafka, KafkaNode, read_until_equal
+from tests.real_kafka import Kafka, KafkaNode, free_ports, read_until_equal
 
 pytestmark = pytest.mark.slow
 
@@ -292,3 +295,94 @@ def test_read_committed_readers_see_the_same_from_both_brokers(turns: Turns, kca
     theirs = turns.hand_over(clean=False)
     assert seen_by_readers(theirs, "tx", kcat) == seen
     assert transaction_indexes(real) == written
+
+
+EARLIER_STATE = """{{
+"topics": [
+{{"name": "orders", "id": "{orders}", "partitions": 2, "configs": {{"retention.ms": "70000000"}}}},
+{{"name": "__consumer_offsets", "id": "{offsets}", "partitions": 4, "configs": {{"cleanup.policy": "compact"}}}},
+{{"name": "__transaction_state", "id": "{transactions}", "partitions": 4, "configs": {{"cleanup.policy": "compact"}}}}
+],
+"version": 1,
+"deleted": {{}},
+"broker_configs": {{"": {{"min.insync.replicas": "1"}}, "1": {{"log.retention.ms": "80000000"}}}},
+"features": {{"kraft.version": 1, "metadata.version": 30, "eligible.leader.replicas.version": 1,
+ "transaction.version": 2, "group.version": 1}},
+"features_epoch": 0,
+"quotas": [{{"entity": [["user", null]], "limits": {{"producer_byte_rate": 90000000.0}}}}],
+"resource_configs": {{"32": {{"billing": {{"consumer.session.timeout.ms": "5000"}}}}}}
+}}"""
+
+
+def topic_id_text(data: Path, partition: str) -> str:
+    return (data / partition / "partition.metadata").read_text().rpartition("topic_id: ")[2].strip()
+
+
+def as_the_version_before(data: Path) -> None:
+    """Replace the metadata log by the file in which the version before kept the same state."""
+    ids = {"orders": "orders", "offsets": "__consumer_offsets", "transactions": "__transaction_state"}
+    found = {key: topic_id_text(data, f"{topic}-0") for key, topic in ids.items()}
+    shutil.rmtree(data / "__cluster_metadata-0")
+    (data / "kcli-topics.json").write_text(EARLIER_STATE.format(**found))
+    (data / "kcli-credentials.json").write_bytes(EARLIER["kcli-credentials.json"])
+    (data / "kcli-acls.json").write_bytes(EARLIER["kcli-acls.json"])
+    (data / "producer-ids.json").write_text('{"version": 1, "next_producer_id": 5000}')
+
+
+def described(broker: Kafka, kind: ConfigResource.Type, name: str, *sources: int) -> dict[str, str]:
+    """Return the settings of a resource with these sources: 1 topic, 2 this broker, 3 all brokers."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    [future] = admin.describe_configs([ConfigResource(kind, name)]).values()
+    return {entry.name: entry.value for entry in future.result().values() if entry.source in sources}
+
+
+def commit_a_transaction(broker: Kafka, value: bytes) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "mover", "log_level": 0})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("orders", value, partition=1)
+    producer.commit_transaction(60)
+
+
+def test_a_directory_of_the_version_before_goes_to_apache_kafka_and_back(kafka_jars: Path, tmp_path: Path) -> None:
+    """It is converted by a broker alone, whose log names no voters: Kafka gets them by controller.quorum.voters."""
+    (controller_port,) = free_ports(1)
+    voter = f"127.0.0.1:{controller_port}"
+    real = KafkaNode(tmp_path, kafka_jars, settings={"controller.quorum.voters": f"1@{voter}"})
+    config = real.config_file.read_text()
+    real.config_file.write_text(
+        config.replace(f"CONTROLLER://127.0.0.1:{real.ports['CONTROLLER']}", f"CONTROLLER://{voter}")
+    )
+    ours = BrokerProcess(tmp_path, kafka_jars, port=real.port)
+    ours.start()
+    try:
+        ours.create_topic("orders", 2)
+        written = rows(0, 300)
+        produce(ours, "orders", written)
+        commit(ours, "billing", "orders", 120)
+        commit_a_transaction(ours, b"first")
+        ours.stop()
+        as_the_version_before(tmp_path / "data")
+
+        for broker in (ours, real, ours):
+            broker.start()
+            assert [row[1:] for row in read(broker, "orders")] == written
+            assert committed(broker, "billing", "orders") == 120
+            assert described(broker, ConfigResource.Type.TOPIC, "orders", 1) == {"retention.ms": "70000000"}
+            assert described(broker, ConfigResource.Type.BROKER, "1", 2, 3) == {
+                "log.retention.ms": "80000000",
+                "min.insync.replicas": "1",
+            }
+            admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+            alice = admin.describe_user_scram_credentials(["alice"])["alice"].result()
+            assert [(one.mechanism.name, one.iterations) for one in alice.scram_credential_infos] == [
+                ("SCRAM_SHA_256", 4096)
+            ]
+            commit_a_transaction(broker, b"again")
+            assert broker.stop() == 0 or broker is real
+        ours.start()
+        assert [value for _, _, value in read(ours, "orders", 1)] == [b"first", b"again", b"again", b"again"]
+        assert "was converted: topics, settings" in ours.log_file.read_text()
+    finally:
+        ours.kill()
+        real.kill()
