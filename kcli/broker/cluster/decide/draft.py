@@ -22,6 +22,7 @@ class Draft:
         self.records: list[Any] = []
         self._start = image
         self._copied: set[str] = set()
+        self._changes = Changes()  # which nobody reads
 
     def __repr__(self) -> str:
         return f"<Draft {len(self.records)} records on {self._start!r}>"
@@ -39,7 +40,7 @@ class Draft:
             self._own_topics([record.topic_name] if record.topic_name else list(self.image.topics))
         elif (topic := self.image.topic_by_id(getattr(record, "topic_id", _NO_ID))) is not None:
             self._own_topics([topic.name])
-        self.image.apply(record, Changes())
+        self.image.apply(record, self._changes)
         self.records.append(record)
 
     def _own_topics(self, names: list[str]) -> None:

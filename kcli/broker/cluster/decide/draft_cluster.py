@@ -100,7 +100,8 @@ class DraftCluster:
         """Create a topic, or only validate the request. BrokerError with the code that CreateTopics returns."""
         image = self._draft.image
         check_new_name(name, image.topics)
-        check_topic_configs(self.settings, configs or {})
+        if configs:
+            check_topic_configs(self.settings, configs)
         if assignments:
             check_assignments(assignments, image.brokers)
             check_partition_limit(len(assignments))
