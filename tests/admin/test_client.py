@@ -26,7 +26,7 @@ T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
     """A topic `orders` with 2 partitions and 3 records; a group `billing` with committed offset 1 in partition 0."""
-    with EmbeddedBroker() as serving:
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as serving:
         serving.create_topic("orders", 2)
         with Producer(bootstrap_servers=serving.address) as producer:
             for partition in (0, 0, 1):

@@ -33,7 +33,16 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         shutil.copy(ROOT / name, source)
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True, timeout=300)
     python = folder / "venv" / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", f"{source}[spark]"]
+    install = [
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-compile",
+        "--disable-pip-version-check",
+        f"{source}[spark]",
+    ]
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     done = subprocess.run(  # from the network
         install, stdin=nothing, stdout=nothing, stderr=pipe, text=True, env=environment(), timeout=600

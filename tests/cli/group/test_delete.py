@@ -18,7 +18,7 @@ from tests.real_kafka import Kafka
 
 @pytest.fixture
 def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker() as serving:
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as serving:
         yield serving
 
 

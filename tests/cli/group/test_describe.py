@@ -19,7 +19,7 @@ ALL = "GROUP TOPIC PARTITION COMMITTED START END LAG TIME-LAG MEMBER HOST CLIENT
 
 @pytest.fixture
 def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker() as serving:
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as serving:
         serving.create_topic("orders", 1)
         with closing(connect(ClientConfig.from_properties({"bootstrap.servers": serving.address}))) as client:
             offsets = {TopicPartition("orders", 0): OffsetAndMetadata(0)}

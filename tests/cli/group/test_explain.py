@@ -23,7 +23,7 @@ def broker() -> Iterator[EmbeddedBroker]:
     """A broker with two empty groups: `late` has read 2 of 9 records, `done` has read all."""
     from confluent_kafka import Producer
 
-    with EmbeddedBroker() as embedded:
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as embedded:
         embedded.create_topic("orders")
         producer = Producer({"bootstrap.servers": embedded.address})
         for number in range(9):

@@ -26,7 +26,7 @@ from tests.cli.fake import Result, run_kcli
 @pytest.fixture
 def broker() -> Iterator[EmbeddedBroker]:
     """`billing` has committed in `orders` and in `secret`, `mailing` in `orders`; nothing is left to read."""
-    with EmbeddedBroker() as serving:
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as serving:
         serving.create_topic("orders", 2)
         serving.create_topic("secret", 1)
         both = {TopicPartition(*at): OffsetAndMetadata(0) for at in (("orders", 0), ("orders", 1), ("secret", 0))}

@@ -44,7 +44,7 @@ ALL = ("--to-earliest", "--all-topics")
 
 @pytest.fixture
 def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker() as serving:
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as serving:
         yield serving
 
 

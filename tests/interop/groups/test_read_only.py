@@ -57,7 +57,7 @@ class Scene(NamedTuple):
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
-    with EmbeddedBroker() as broker:
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
         broker.create_topic("orders", 2)
         kafka = Kafka(broker.address, None)
         fill(kafka, "orders", range(20), 2)
