@@ -106,7 +106,9 @@ class ClassicMembers:
     def _owned(self, subscription: Subscription) -> dict[UUID, list[int]]:
         topics = self._cluster.topics
         return {
-            topics[one.topic].topic_id: one.partitions for one in subscription.owned_partitions if one.topic in topics
+            topics[topic.topic].topic_id: topic.partitions
+            for topic in subscription.owned_partitions
+            if topic.topic in topics
         }
 
     # ---- SyncGroup and Heartbeat ----
@@ -179,7 +181,9 @@ class ClassicMembers:
 def _check_protocols(group: ConsumerGroup, attempt: JoinAttempt) -> None:
     """Raise INCONSISTENT_GROUP_PROTOCOL unless a protocol of the member is one of all classic members."""
     supported = [
-        {one.name for one in member.classic.supported_protocols} for member in group.members.values() if member.classic
+        {protocol.name for protocol in member.classic.supported_protocols}
+        for member in group.members.values()
+        if member.classic
     ]
     names = [name for name, _ in attempt.protocols]
     is_common = any(all(name in of_member for of_member in supported) for name in names)

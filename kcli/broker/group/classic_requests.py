@@ -148,8 +148,8 @@ class ClassicRequests:
             return LeaveGroupResponse(error_code=errors[0])
         return LeaveGroupResponse(
             members=[
-                MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error)
-                for one, error in zip(leaving, errors, strict=True)
+                MemberResponse(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=error)
+                for member, error in zip(leaving, errors, strict=True)
             ]
         )
 

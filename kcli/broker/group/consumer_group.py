@@ -312,7 +312,9 @@ class ConsumerGroup:
         if value is None:
             self.targets.pop(key.member_id, None)
         else:
-            self.targets[key.member_id] = {one.topic_id: frozenset(one.partitions) for one in value.topic_partitions}
+            self.targets[key.member_id] = {
+                topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions
+            }
 
     @apply.register
     def _(

@@ -124,10 +124,10 @@ def group_tombstones(group: ConsumerGroup, member_ids: Iterable[str] | None = No
     """Return the tombstones of a group, of the group's members or of others in their place."""
     group_id, ids = group.group_id, list(group.members if member_ids is None else member_ids)
     return [
-        *((ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=one), None) for one in ids),
-        *((ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=one), None) for one in ids),
+        *((ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=id), None) for id in ids),
+        *((ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=id), None) for id in ids),
         (ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None),
-        *((ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=one), None) for one in ids),
+        *((ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=id), None) for id in ids),
         *(regex_record(group_id, regex, None) for regex in group.resolved_regexes),
         (ConsumerGroupMetadataKey(group_id=group_id), None),
     ]

@@ -79,8 +79,8 @@ def _take_over(upgraded: ConsumerGroup, member: ClassicGroupMember, group: Class
                 f"{_CANNOT.format(group.group_id)}an unsupported custom assignor is in use. Please refer to the "
                 "documentation or switch to a default assignor before re-attempting the upgrade."
             )
-        for one in assignment.assigned_partitions:
-            assigned.setdefault(one.topic, []).extend(one.partitions)
+        for topic in assignment.assigned_partitions:
+            assigned.setdefault(topic.topic, []).extend(topic.partitions)
     # A group in its first join phase has not chosen a protocol yet.
     subscription = decode_subscription(member.metadata(group.protocol or choose_protocol(group.members.values())))
     target = {
@@ -151,16 +151,16 @@ def downgrade(
                 client_host=member.client_host,
                 rebalance_timeout_ms=member.rebalance_timeout_ms,
                 session_timeout_ms=metadata.session_timeout_ms,
-                protocols=tuple((one.name, one.metadata) for one in metadata.supported_protocols),
+                protocols=tuple((protocol.name, protocol.metadata) for protocol in metadata.supported_protocols),
             ),
             CONSUMER,
         )
     classic.protocol = choose_protocol(classic.members.values())
     classic.update_subscribed_topics()
     try:
-        for one in classic.members.values():
-            target = group.target(one.member_id, one.group_instance_id)
-            one.assignment = encode_target(target, one.metadata(classic.protocol), cluster)
+        for joined in classic.members.values():
+            target = group.target(joined.member_id, joined.group_instance_id)
+            joined.assignment = encode_target(target, joined.metadata(classic.protocol), cluster)
     except ProtocolError as error:
         raise _refused(f"Cannot downgrade the classic group {group.group_id}: {error}.") from None
     return classic

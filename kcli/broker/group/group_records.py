@@ -138,7 +138,7 @@ def load_replay(
         decoder.add(key, offset, value)
     for key, offset in replay.transactional.items():
         decoder.add(key, offset, None)
-    pending = [(record, key, one) for one, records in replay.transactions.items() for key, record in records.items()]
+    pending = [(record, key, id) for id, records in replay.transactions.items() for key, record in records.items()]
     for record, key, producer in sorted(pending):
         latest = replay.latest.get(key)
         is_replaced = latest is not None and latest.offset > record.offset

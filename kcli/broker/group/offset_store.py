@@ -98,9 +98,9 @@ class OffsetStore:
     def unload(self, belongs: Callable[[str], bool]) -> None:
         """Drop the groups and offsets of the group ids for which `belongs` is true. The log keeps them."""
         groups = self._registry()
-        for group_id in [one for one in groups.group_ids() if belongs(one)]:
+        for group_id in [group_id for group_id in groups.group_ids() if belongs(group_id)]:
             groups.unload(group_id)
-        for group_id in [one for one in self._cache.groups() if belongs(one)]:
+        for group_id in [group_id for group_id in self._cache.groups() if belongs(group_id)]:
             self._cache.remove(group_id, self._cache.partitions_of(group_id))
 
     def commit(
@@ -119,7 +119,7 @@ class OffsetStore:
             return CommittedOffset(new.offset, new.leader_epoch, new.metadata or "", now_wall_ms, expire_ms, topic_id)
 
         def append(accepted: Sequence[tuple[TopicPartition, CommittedOffset]]) -> ErrorCode:
-            error = self._log.append(group_id, [offset_record(group_id, *one) for one in accepted], now_wall_ms)
+            error = self._log.append(group_id, [offset_record(group_id, *row) for row in accepted], now_wall_ms)
             if error is ErrorCode.NONE:
                 self._cache.put(group_id, accepted)
             return error
@@ -145,7 +145,7 @@ class OffsetStore:
             return CommittedOffset(new.offset, new.leader_epoch, new.metadata or "", now_wall_ms)
 
         def append(accepted: Sequence[tuple[TopicPartition, CommittedOffset]]) -> ErrorCode:
-            records = [offset_record(group_id, *one) for one in accepted]
+            records = [offset_record(group_id, *row) for row in accepted]
             producer = producer_id, producer_epoch
             error = self._log.append(group_id, records, now_wall_ms, producer=producer, verification=verification)
             if error is ErrorCode.NONE:

@@ -121,13 +121,13 @@ class RegexSubscriptions:
             resolved[pattern] = ResolvedRegex(topics, version, now_wall_ms)
         subscribed = frozenset().union(
             *(member.subscribed_topics for member in group.members.values()),
-            *(one.topics for one in {**group.resolved_regexes, **resolved}.values()),
+            *(regex.topics for regex in {**group.resolved_regexes, **resolved}.values()),
         )
-        records = [regex_record(group_id, pattern, one) for pattern, one in resolved.items()]
+        records = [regex_record(group_id, pattern, regex) for pattern, regex in resolved.items()]
         new_hash = group_hash(subscribed, self._cluster)
         none = ResolvedRegex(frozenset(), 0, 0)
         is_changed = any(
-            group.resolved_regexes.get(pattern, none).topics != one.topics for pattern, one in resolved.items()
+            group.resolved_regexes.get(pattern, none).topics != regex.topics for pattern, regex in resolved.items()
         )
         if is_changed or new_hash != group.metadata_hash:
             records.append(group_epoch_record(group_id, group.group_epoch + 1, new_hash))

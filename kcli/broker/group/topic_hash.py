@@ -26,7 +26,7 @@ _MAGIC = b"\0"
 def group_hash(names: Iterable[str], cluster: ClusterView) -> int:
     """Return the hash of those of these topics that exist, as a signed number."""
     listener = next(iter(cluster.advertised))
-    racks = {one.node_id: one.rack for one in cluster.brokers(listener, with_fenced=True) if one.rack is not None}
+    racks = {node.node_id: node.rack for node in cluster.brokers(listener, with_fenced=True) if node.rack is not None}
     existing = [cluster.topics[name] for name in sorted(names, key=java_order) if name in cluster.topics]
     hashes = [xxh3_64(_content(topic, _racks(topic, racks, cluster))) for topic in existing]
     if not hashes:
@@ -41,7 +41,7 @@ def _racks(topic: Topic, racks: dict[int, str], cluster: ClusterView) -> list[li
         return [[]] * topic.partitions
     states = [cluster.partition_state(TopicPartition(topic.name, number)) for number in range(topic.partitions)]
     return [
-        sorted((racks[one] for one in state.replicas if one in racks), key=java_order) if state else []
+        sorted((racks[replica] for replica in state.replicas if replica in racks), key=java_order) if state else []
         for state in states
     ]
 

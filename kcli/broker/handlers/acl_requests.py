@@ -57,8 +57,8 @@ class Conditions(Protocol):
 
 def refuse_zero_in(filters: Iterable[Conditions]) -> None:
     """Close the connection if a number in a filter is 0."""
-    for one in filters:
-        refuse_zero(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
+    for filter in filters:
+        refuse_zero(filter.resource_type_filter, filter.pattern_type_filter, filter.operation, filter.permission_type)
 
 
 def acl_filter(conditions: Conditions) -> AclFilter:

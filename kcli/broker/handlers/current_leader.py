@@ -29,7 +29,7 @@ def current_leaders(
     broker: Broker, partitions: Iterable[TopicPartition], listener: str
 ) -> dict[TopicPartition, CurrentLeader]:
     """Return the leaders of these partitions, with their addresses for clients of a listener."""
-    live = {one.node_id: one for one in broker.cluster.brokers(listener)}
+    live = {node.node_id: node for node in broker.cluster.brokers(listener)}
     leaders = {}
     for tp in partitions:
         state = broker.cluster.partition_state(tp)

@@ -36,9 +36,9 @@ def handle(
         if broker.authorizer.allows(context, AclOperation.DELETE, ResourceType.TOPIC, topic.name)
     }
     offsets = {
-        TopicPartition(topic.name, one.partition_index): one.offset
+        TopicPartition(topic.name, partition.partition_index): partition.offset
         for topic in request.topics
-        for one in topic.partitions
+        for partition in topic.partitions
         if topic.name in allowed
     }
     deleted = broker.replica_manager.delete_records(offsets, timeout_ms=request.timeout_ms, now_ms=context.now_ms)
@@ -59,7 +59,8 @@ def _response(
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
-                name=topic.name, partitions=[result(topic.name, one.partition_index) for one in topic.partitions]
+                name=topic.name,
+                partitions=[result(topic.name, partition.partition_index) for partition in topic.partitions],
             )
             for topic in request.topics
         ]

@@ -53,21 +53,21 @@ def handle(
 
 def _check(components: list[ComponentData]) -> None:
     """Raise BrokerError with the code of Apache Kafka for conditions that are not valid."""
-    kinds = [one.entity_type for one in components]
-    for one in components:
-        if not one.entity_type:
+    kinds = [component.entity_type for component in components]
+    for component in components:
+        if not component.entity_type:
             raise _invalid("the type of an entity must not be empty")
-        if kinds.count(one.entity_type) > 1:
-            raise _invalid(f"the entity type {one.entity_type} is in the request more than once")
-        if one.entity_type not in (_USER, _CLIENT_ID, _IP):
+        if kinds.count(component.entity_type) > 1:
+            raise _invalid(f"the entity type {component.entity_type} is in the request more than once")
+        if component.entity_type not in (_USER, _CLIENT_ID, _IP):
             raise BrokerError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"{one.entity_type!r} is not a type of entity; use {_USER}, {_CLIENT_ID} or {_IP}",
+                f"{component.entity_type!r} is not a type of entity; use {_USER}, {_CLIENT_ID} or {_IP}",
             )
-        if one.match_type not in (_EXACT, _DEFAULT, _ANY):
-            raise _invalid(f"{one.match_type} is not a type of match; use 0, 1 or 2")
-        if (one.match is None) is (one.match_type == _EXACT):
-            raise _invalid(f"match type {one.match_type} and the name {one.match!r} do not fit together")
+        if component.match_type not in (_EXACT, _DEFAULT, _ANY):
+            raise _invalid(f"{component.match_type} is not a type of match; use 0, 1 or 2")
+        if (component.match is None) is (component.match_type == _EXACT):
+            raise _invalid(f"match type {component.match_type} and the name {component.match!r} do not fit together")
     if _IP in kinds and len(kinds) > 1:
         raise _invalid(f"{_IP} cannot be combined with {_USER} or {_CLIENT_ID}")
 
@@ -77,8 +77,9 @@ def _matches(entity: Entity, request: DescribeClientQuotasRequest) -> bool:
     if request.strict and len(parts) != len(request.components):
         return False
     return all(
-        one.entity_type in parts and (one.match_type == _ANY or parts[one.entity_type] == one.match)
-        for one in request.components
+        component.entity_type in parts
+        and (component.match_type == _ANY or parts[component.entity_type] == component.match)
+        for component in request.components
     )
 
 

@@ -41,12 +41,12 @@ def handle(broker: Broker, request: DescribeClusterRequest, context: RequestCont
     controller_id = cluster.controller_id
     response = DescribeClusterResponse(
         cluster_id=cluster.cluster_id,
-        controller_id=controller_id if any(one.node_id == controller_id for one in brokers) else _NO_CONTROLLER,
+        controller_id=controller_id if any(node.node_id == controller_id for node in brokers) else _NO_CONTROLLER,
         brokers=[
             DescribeClusterBroker(
-                broker_id=one.node_id, host=one.host, port=one.port, rack=one.rack, is_fenced=one.is_fenced
+                broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack, is_fenced=node.is_fenced
             )
-            for one in brokers
+            for node in brokers
         ],
     )
     if request.include_cluster_authorized_operations:

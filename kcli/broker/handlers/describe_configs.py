@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def handle(broker: Broker | Parts, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     """Return a result per resource; an empty list of keys means all keys, like null."""
     return DescribeConfigsResponse(
-        results=[_describe(broker, context, one, request.include_synonyms) for one in request.resources]
+        results=[_describe(broker, context, resource, request.include_synonyms) for resource in request.resources]
     )
 
 
@@ -91,7 +91,7 @@ def _row(entry: ConfigEntry, with_synonyms: bool) -> DescribeConfigsResourceResu
         read_only=entry.read_only,
         config_source=entry.source,
         is_sensitive=entry.is_sensitive,
-        synonyms=[DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source) for one in synonyms],
+        synonyms=[DescribeConfigsSynonym(name=row.name, value=row.value, source=row.source) for row in synonyms],
         config_type=entry.type_number,
         documentation=None,
     )

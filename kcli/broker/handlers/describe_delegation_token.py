@@ -34,7 +34,7 @@ def handle(
         return DescribeDelegationTokenResponse(error_code=error.code)
     owners = None
     if request.owners is not None:
-        owners = [f"{one.principal_type}:{one.principal_name}" for one in request.owners]
+        owners = [f"{owner.principal_type}:{owner.principal_name}" for owner in request.owners]
     broker.tokens.remove_expired(context.now_wall_ms)
     visible = [token for token in broker.tokens if _is_visible(broker, token, owners, context)]
     return DescribeDelegationTokenResponse(tokens=[_row(broker, token, context.api_version) for token in visible])

@@ -64,7 +64,7 @@ def described(
 
     A request for another partition than that of the metadata log gets UNKNOWN_TOPIC_OR_PARTITION for all of its own.
     """
-    topics = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
+    topics = [(topic.topic_name, [row.partition_index for row in topic.partitions]) for topic in request.topics]
     if topics != [(METADATA_TOPIC, [0])]:
         return DescribeQuorumResponse(topics=[_unknown(name, numbers) for name, numbers in topics])
     voter = ReplicaState(

@@ -98,7 +98,7 @@ def _topic_row(
         row.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return row
     row.topic_id, row.is_internal = topic.topic_id, topic.is_internal
-    brokers = {one.node_id: one for one in broker.cluster.brokers(context.listener, with_fenced=True)}
+    brokers = {node.node_id: node for node in broker.cluster.brokers(context.listener, with_fenced=True)}
     for number in range(first, min(first + limit, topic.partitions)):
         state = broker.cluster.partition_state(TopicPartition(name, number))
         if state is not None:
@@ -117,5 +117,7 @@ def _partition(
         isr_nodes=list(state.isr),
         eligible_leader_replicas=list(state.elr),
         last_known_elr=list(state.last_known_elr),
-        offline_replicas=[one for one in state.replicas if one not in brokers or brokers[one].is_fenced],
+        offline_replicas=[
+            replica for replica in state.replicas if replica not in brokers or brokers[replica].is_fenced
+        ],
     )

@@ -31,5 +31,7 @@ def _row(broker: Broker, name: str, context: RequestContext) -> TransactionState
     if not allows(context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name):
         return TransactionState(transactional_id=name, error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     row = broker.transactions.describe(name)
-    row.topics = [one for one in row.topics if allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, one.topic)]
+    row.topics = [
+        topic for topic in row.topics if allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+    ]
     return row

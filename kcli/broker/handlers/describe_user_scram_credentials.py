@@ -52,7 +52,7 @@ def _describe(credentials: Credentials, user: str, is_repeated: bool) -> Describ
             error_message=f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}",
         )
     known = [(number, credentials.credential(name, user)) for number, name in MECHANISMS.items()]
-    infos = [CredentialInfo(mechanism=number, iterations=one.iterations) for number, one in known if one is not None]
+    infos = [CredentialInfo(mechanism=number, iterations=row.iterations) for number, row in known if row is not None]
     if not infos:
         return DescribeUserScramCredentialsResult(
             user=user,

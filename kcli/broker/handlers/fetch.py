@@ -75,7 +75,7 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> ob
     denied = [] if broker.authorizer.is_open or replica_id >= 0 else _denied(broker, context, fetch)
     allowed = fetch.requested
     if denied:
-        allowed = [one for at, one in enumerate(fetch.requested) if at not in set(denied)]
+        allowed = [row for at, row in enumerate(fetch.requested) if at not in set(denied)]
     reads = manager.fetch(params, allowed, now_ms=context.now_ms) if allowed else []
     if not isinstance(reads, DelayedFetch):
         return _response(broker, request, context, fetch, _with_denied(reads, denied))
@@ -154,7 +154,7 @@ def _forgotten(request: FetchRequest) -> list[PartitionKey]:
 
 
 def _requested_by_replica(request: FetchRequest) -> list[PartitionFetch]:
-    rows = [one for topic in request.topics for one in topic.partitions]
+    rows = [row for topic in request.topics for row in topic.partitions]
     return [
         requested._replace(log_start_offset=row.log_start_offset, high_watermark=row.high_watermark)
         for requested, row in zip(_requested(request), rows, strict=True)
@@ -273,7 +273,7 @@ def _row(requested: PartitionFetch, read: PartitionRead) -> PartitionData:
 def _aborted(read: PartitionRead) -> list[AbortedTransaction] | None:
     if read.aborted is None:
         return None
-    return [AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in read.aborted]
+    return [AbortedTransaction(producer_id=row.producer_id, first_offset=row.first_offset) for row in read.aborted]
 
 
 def _error_row(requested: PartitionFetch, read: PartitionRead) -> PartitionData:
@@ -297,5 +297,7 @@ def _add_leaders(
     for tp, data in rows:
         leader = leaders[tp]
         data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
-    found = {one.address.node_id: one.address for one in leaders.values() if one.address is not None}
-    return [NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack) for one in found.values()]
+    found = {leader.address.node_id: leader.address for leader in leaders.values() if leader.address is not None}
+    return [
+        NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack) for node in found.values()
+    ]

@@ -54,9 +54,9 @@ def _coordinator(broker: Broker, listener: str, name: str, key: str) -> LiveBrok
     """
     broker.cluster.ensure_internal(name)
     node_id = find_coordinator(broker.cluster, name, key)
-    for one in broker.cluster.brokers(listener):
-        if one.node_id == node_id:
-            return one
+    for node in broker.cluster.brokers(listener):
+        if node.node_id == node_id:
+            return node
     raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the partition of {key} in {name} has no live leader")
 
 

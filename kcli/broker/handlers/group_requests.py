@@ -97,7 +97,7 @@ def _joined(answers: list[Any], rows: str) -> Any:
     """Return one response with the rows of all, when the last one is complete."""
     waiting = [answer for answer in answers if isinstance(answer, Pending) and not answer.is_done]
     if not waiting:
-        return _with_rows_of_all([one.value if isinstance(one, Pending) else one for one in answers], rows)
+        return _with_rows_of_all([answer.value if isinstance(answer, Pending) else answer for answer in answers], rows)
     joined: Pending[Any] = Pending()
     remaining = len(waiting)
 
@@ -106,7 +106,7 @@ def _joined(answers: list[Any], rows: str) -> Any:
         remaining -= 1
         if not remaining:
             joined.complete(
-                _with_rows_of_all([one.value if isinstance(one, Pending) else one for one in answers], rows)
+                _with_rows_of_all([answer.value if isinstance(answer, Pending) else answer for answer in answers], rows)
             )
 
     for answer in waiting:

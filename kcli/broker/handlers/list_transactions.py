@@ -16,8 +16,10 @@ def handle(broker: Broker, request: ListTransactionsRequest, context: RequestCon
     """Return the ids that match the filters, and that the client may describe."""
     response = broker.transactions.list(request)
     response.transaction_states = [
-        one
-        for one in response.transaction_states
-        if broker.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one.transactional_id)
+        state
+        for state in response.transaction_states
+        if broker.authorizer.allows(
+            context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, state.transactional_id
+        )
     ]
     return response

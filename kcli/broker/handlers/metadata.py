@@ -49,8 +49,8 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
     cluster = broker.cluster
     response = MetadataResponse(
         brokers=[
-            MetadataResponseBroker(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
-            for one in cluster.brokers(context.listener)
+            MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in cluster.brokers(context.listener)
         ],
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller_id,
@@ -158,8 +158,8 @@ class _PartitionRows:
     def __init__(self, cluster: ClusterView, context: RequestContext) -> None:
         self._cluster = cluster
         brokers = cluster.brokers(context.listener, with_fenced=True)
-        self._reachable = {one.node_id for one in brokers}
-        self._live = {one.node_id for one in brokers if not one.is_fenced}
+        self._reachable = {node.node_id for node in brokers}
+        self._live = {node.node_id for node in brokers if not node.is_fenced}
         self._only_live = context.api_version < _FIRST_WITH_ALL_REPLICAS
         self._has_listener_error = context.api_version >= _FIRST_WITH_LISTENER_ERROR
 
@@ -174,7 +174,7 @@ class _PartitionRows:
 
     def _row(self, number: int, state: PartitionState) -> MetadataResponsePartition:
         live = self._live
-        offline = [one for one in state.replicas if one not in live]
+        offline = [replica for replica in state.replicas if replica not in live]
         row = MetadataResponsePartition(
             partition_index=number,
             leader_id=state.leader,
@@ -184,8 +184,8 @@ class _PartitionRows:
             offline_replicas=offline,
         )
         if self._only_live and offline:
-            row.replica_nodes = [one for one in state.replicas if one in live]
-            row.isr_nodes = [one for one in state.isr if one in live]
+            row.replica_nodes = [replica for replica in state.replicas if replica in live]
+            row.isr_nodes = [replica for replica in state.isr if replica in live]
             row.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
         if state.leader not in self._reachable:
             row.leader_id, row.error_code = _NO_LEADER, self._leader_error(state.leader)

@@ -70,9 +70,9 @@ def refused(request: OffsetCommitRequest, error: ErrorCode, version: int) -> Off
     return OffsetCommitResponse(
         topics=_by_topic(
             [
-                (_Entry((topic.name, topic.topic_id), one.partition_index, None), error)
+                (_Entry((topic.name, topic.topic_id), row.partition_index, None), error)
                 for topic in request.topics
-                for one in topic.partitions
+                for row in topic.partitions
             ]
         )
     )
@@ -93,7 +93,7 @@ def _entries(
     elif existing is None:
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if existing is None or error:
-        return [_Entry(key, one.partition_index, None, error) for one in topic.partitions]
+        return [_Entry(key, row.partition_index, None, error) for row in topic.partitions]
     return [_entry(key, partition, existing) for partition in topic.partitions]
 
 
@@ -121,7 +121,7 @@ def _commit(
         request.member_id,
         request.group_instance_id,
         api_version=context.api_version,
-        partitions=[one.partition for one in offsets],
+        partitions=[offset.partition for offset in offsets],
     )
     if error:
         return [error] * len(offsets)

@@ -40,10 +40,10 @@ def handle(
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
                 partitions=[
-                    _row(broker, TopicPartition(topic.topic, one.partition), one)
+                    _row(broker, TopicPartition(topic.topic, row.partition), row)
                     if topic.topic in allowed
-                    else EpochEndOffset(partition=one.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                    for one in topic.partitions
+                    else EpochEndOffset(partition=row.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                    for row in topic.partitions
                 ],
             )
             for topic in sorted(request.topics, key=lambda topic: topic.topic not in allowed)

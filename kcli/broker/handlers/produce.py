@@ -55,7 +55,7 @@ def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> 
     """Return the response or a `Pending` of it, None for acks=0. CloseConnection for an error with acks=0."""
     _remove_duplicates(request)
     entries: dict[TopicPartition, Buffer] = {}
-    if any(_has_bit(one.records, TRANSACTIONAL_BIT) for topic in request.topic_data for one in topic.partition_data):
+    if any(_has_bit(row.records, TRANSACTIONAL_BIT) for topic in request.topic_data for row in topic.partition_data):
         verdicts = list(_verdicts(broker, request, context, entries, _denial(broker, request, context)))
         appended = _append_verified(broker, request, context, verdicts, entries)
     else:
@@ -227,7 +227,7 @@ def _response(
             for topic in request.topic_data
         ]
     )
-    if context.api_version >= _LEADERS_SINCE_VERSION and any(one.error is _NOT_LEADER for one in outcomes):
+    if context.api_version >= _LEADERS_SINCE_VERSION and any(outcome.error is _NOT_LEADER for outcome in outcomes):
         _add_leaders(broker, response, context)
     return response
 
@@ -248,7 +248,8 @@ def _add_leaders(broker: Broker, response: ProduceResponse, context: RequestCont
         if leader.address is not None:
             addresses[leader.leader_id] = leader.address
     response.node_endpoints = [
-        NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack) for one in addresses.values()
+        NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+        for node in addresses.values()
     ]
 
 

@@ -54,14 +54,14 @@ def handle(
     for topic in request.topics:
         existing = broker.cluster.topics.get(topic.name)
         is_allowed = allows(context, AclOperation.READ, ResourceType.TOPIC, topic.name)
-        for one in topic.partitions:
-            tp = TopicPartition(topic.name, one.partition_index)
+        for row in topic.partitions:
+            tp = TopicPartition(topic.name, row.partition_index)
             if not is_allowed:
                 rows.append((tp, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             elif existing is None or not 0 <= tp.partition < existing.partitions:
                 rows.append((tp, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             else:
-                offsets.append(NewOffset(tp, one.committed_offset, one.committed_leader_epoch, one.committed_metadata))
+                offsets.append(NewOffset(tp, row.committed_offset, row.committed_leader_epoch, row.committed_metadata))
     if not offsets:
         return _response(rows, version)
     errors = _commit(broker, request, offsets, context)
@@ -76,9 +76,9 @@ def refused(request: TxnOffsetCommitRequest, error: ErrorCode, version: int) -> 
     """Return the answer with an error for the whole request, which is in each row."""
     return _response(
         [
-            (TopicPartition(topic.name, one.partition_index), error)
+            (TopicPartition(topic.name, row.partition_index), error)
             for topic in request.topics
-            for one in topic.partitions
+            for row in topic.partitions
         ],
         version,
     )
@@ -131,7 +131,7 @@ def _store(
         request.group_instance_id,
         api_version=context.api_version,
         is_transactional=True,
-        partitions=[one.partition for one in offsets],
+        partitions=[offset.partition for offset in offsets],
     )
     if error:
         return [error] * len(offsets)

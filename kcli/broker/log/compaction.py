@@ -68,7 +68,10 @@ def find_dirty_section(
     active = segments[-1].base_offset
     start = cleaned_up_to if log_start_offset <= cleaned_up_to <= active else log_start_offset
     # Whole segments only: the outcome of transactions in the segment with the last stable offset may be unknown.
-    end = max((one.base_offset for one in segments if one.base_offset <= last_stable_offset), default=log_start_offset)
+    end = max(
+        (segment.base_offset for segment in segments if segment.base_offset <= last_stable_offset),
+        default=log_start_offset,
+    )
     next_offset = {segment.base_offset: following.base_offset for segment, following in pairwise(segments)}
     dirty = [
         segment for segment in segments[:-1] if next_offset[segment.base_offset] > start and segment.base_offset < end
@@ -146,7 +149,7 @@ class CleanedTransactions:
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self.retained: list[AbortedTransaction] = []
-        self._later = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
+        self._later = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
         self._aborted: dict[int, AbortedTransaction] = {}
         self._with_batches: set[int] = set()  # the producers whose current transaction has batches
 

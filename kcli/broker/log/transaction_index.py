@@ -63,7 +63,9 @@ class TransactionIndex:
         """
         self.forget_rebuilt()
         if self.is_needed:
-            segments[number].aborted = [one for one in self._of(segments, number) if one.last_offset < offset]
+            segments[number].aborted = [
+                transaction for transaction in self._of(segments, number) if transaction.last_offset < offset
+            ]
             segments[number].remove_aborted()
 
     def forget_rebuilt(self) -> None:

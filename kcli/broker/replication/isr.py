@@ -120,7 +120,7 @@ def may_join(follower: Follower, isr: Collection[int], *, high_watermark: int, e
 
 def low_watermark(leader_start: int, followers: Iterable[Follower], is_alive: Callable[[int], bool]) -> int:
     """Return the smallest log start offset of the leader and its live followers, for DeleteRecords (KIP-107)."""
-    return min([leader_start, *(one.log_start for one in followers if is_alive(one.node_id))])
+    return min([leader_start, *(follower.log_start for follower in followers if is_alive(follower.node_id))])
 
 
 def preferred_replica(
@@ -139,9 +139,11 @@ def preferred_replica(
     if own_rack == rack:
         return None
     near = [
-        one
-        for one in followers
-        if one.node_id in isr and one.log_start <= offset <= one.log_end and rack_of(one.node_id) == rack
+        follower
+        for follower in followers
+        if follower.node_id in isr
+        and follower.log_start <= offset <= follower.log_end
+        and rack_of(follower.node_id) == rack
     ]
-    best = max(near, key=lambda one: (one.log_end, one.caught_up_ms, one.node_id), default=None)
+    best = max(near, key=lambda follower: (follower.log_end, follower.caught_up_ms, follower.node_id), default=None)
     return None if best is None else best.node_id

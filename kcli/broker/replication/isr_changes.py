@@ -91,7 +91,7 @@ class IsrChanges:
 
     def _send(self) -> None:
         self._is_scheduled = False
-        proposals = {tp: one for tp, one in self._unsent.items() if one.partition.proposal is one}
+        proposals = {tp: change for tp, change in self._unsent.items() if change.partition.proposal is change}
         self._unsent = {}
         if not proposals:
             return
@@ -122,7 +122,7 @@ class IsrChanges:
         results: dict[tuple[UUID, int], PartitionResult] = {}
         if isinstance(answer, AlterPartitionResponse) and not answer.error_code:
             results = {
-                (topic.topic_id, one.partition_index): one for topic in answer.topics for one in topic.partitions
+                (topic.topic_id, row.partition_index): row for topic in answer.topics for row in topic.partitions
             }
         problem = str(answer) if isinstance(answer, PeerError) else _name(answer.error_code)
         failed = 0

@@ -156,11 +156,13 @@ class MarkerSender:
 
     def partitions_left(self, producer_id: int) -> Collection[TopicPartition] | None:
         """Return the partitions that have not stored the marker of this producer, None if none is on its way."""
-        return next((one.partitions for one in self._sendings if one.marker.producer_id == producer_id), None)
+        return next(
+            (sending.partitions for sending in self._sendings if sending.marker.producer_id == producer_id), None
+        )
 
     def stop(self, is_affected: Callable[[TransactionMarker], bool]) -> None:
         """Send these markers no more: this broker does not coordinate their transactions any longer."""
-        for sending in [one for one in self._sendings if is_affected(one.marker)]:
+        for sending in [sending for sending in self._sendings if is_affected(sending.marker)]:
             self._drop(sending)
 
     # ---- internal ----
@@ -211,7 +213,7 @@ class MarkerSender:
                     self._on_errors(part, errors.get(part.sending.marker.producer_id, {}))
             self._send_waiting(node_id, waiting)
 
-        self._peers.to(node_id, _PURPOSE).send(WriteTxnMarkersRequest(markers=[_row(one) for one in parts]), on_done)
+        self._peers.to(node_id, _PURPOSE).send(WriteTxnMarkersRequest(markers=[_row(part) for part in parts]), on_done)
 
     def _send_waiting(self, node_id: int, waiting: list[_Part]) -> None:
         """Send what has waited as one request. Its answer has rows by producer, so a producer is in it once only."""
@@ -293,9 +295,9 @@ def _row(part: _Part) -> WritableTxnMarker:
 def _errors_by_producer(answer: WriteTxnMarkersResponse) -> dict[int, dict[TopicPartition, ErrorCode]]:
     return {
         result.producer_id: {
-            TopicPartition(topic.name, one.partition_index): ErrorCode.of(one.error_code)
+            TopicPartition(topic.name, partition.partition_index): ErrorCode.of(partition.error_code)
             for topic in result.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
         for result in answer.markers
     }

@@ -116,8 +116,8 @@ class TransactionCoordinator:
                 self._send_markers(transaction)
 
     def _unload(self, belongs: Callable[[str], bool]) -> None:
-        dropped = [self._transactions.pop(one) for one in list(self._transactions) if belongs(one)]
-        producer_ids = {one.current.producer_id for one in dropped}
+        dropped = [self._transactions.pop(id) for id in list(self._transactions) if belongs(id)]
+        producer_ids = {transaction.current.producer_id for transaction in dropped}
         self._markers.stop(lambda marker: marker.producer_id in producer_ids)
 
     def forget_topic(self, topic: str, now_wall_ms: int) -> None:
@@ -409,7 +409,7 @@ class TransactionCoordinator:
 
     def _delete(self, expired: list[_Transaction], now_wall_ms: int) -> None:
         """Write the tombstones of ids of one partition; forget the ids when they are replicated."""
-        ids = [one.current.transactional_id for one in expired]
+        ids = [transaction.current.transactional_id for transaction in expired]
         for transaction in expired:
             transaction.pending = TransactionState.DEAD
         error = self._log.append_tombstones(ids, now_wall_ms)

@@ -52,7 +52,7 @@ class TransactionLog(CoordinatorLog):
     def append_tombstones(self, transactional_ids: Iterable[str], now_wall_ms: int) -> ErrorCode:
         """Delete ids, which must be of the same partition."""
         ids = list(transactional_ids)
-        records = [NewRecord(encode_transaction_key(one), None, now_wall_ms) for one in ids]
+        records = [NewRecord(encode_transaction_key(id), None, now_wall_ms) for id in ids]
         return self.append_batch(ids[0], build_batch(records), now_wall_ms)
 
     def replay(

@@ -60,10 +60,12 @@ def list_transactions(
         unknown_state_filters=[name for name in dict.fromkeys(request.state_filters) if name not in known],
         transaction_states=[
             ListedTransaction(
-                transactional_id=one.transactional_id, producer_id=one.producer_id, transaction_state=one.state.shown
+                transactional_id=found.transactional_id,
+                producer_id=found.producer_id,
+                transaction_state=found.state.shown,
             )
-            for one in transactions
-            if is_wanted(one)
+            for found in transactions
+            if is_wanted(found)
         ],
     )
 

@@ -155,7 +155,7 @@ class PartitionVerifier:
 
     def _request(self, node_id: int, questions: Collection[_Question]) -> None:
         assert self._peers is not None
-        request = AddPartitionsToTxnRequest(transactions=[_row(one) for one in questions])
+        request = AddPartitionsToTxnRequest(transactions=[_row(question) for question in questions])
         on_done = partial(self._on_answer, node_id, questions)
         timeout_ms = self._cluster.settings.request_timeout_ms
         self._peers.to(node_id, _PURPOSE).send(request, on_done, timeout_ms=timeout_ms)

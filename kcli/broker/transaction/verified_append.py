@@ -116,7 +116,9 @@ class _VerifiedAppend:
             timeout_ms=self._request.timeout_ms,
             now_ms=clock.now_ms(),
             now_wall_ms=clock.wall_ms(),
-            verifications={tp: one.verification for tp, one in verdicts.items() if one.verification is not None},
+            verifications={
+                tp: verdict.verification for tp, verdict in verdicts.items() if verdict.verification is not None
+            },
         )
         appended.on_done(lambda outcomes: self.outcome.complete(refused | outcomes))
 
