@@ -156,7 +156,14 @@ def resolve(place: Place, log_start: int, log_end: int, at_time: int | None = No
         return log_start + place.n
     if place.kind == "before-end":
         return max(log_start, log_end - place.n)
+    if place.kind == "ago":
+        raise ValueError("a relative time has no offset; make it a time with at(now_ms)")
     return log_end if at_time is None or at_time < 0 else at_time
+
+
+def offset_of(place: Place | None) -> int | None:
+    """Return the offset of a place that is given by number; None for any other place."""
+    return place.n if place is not None and place.kind == "offset" else None
 
 
 def ends_before_start(start: Place, end: Place) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from kcli.cli.consume.options import parse_offset_spec
+from kcli.cli.offsets.options import TargetOptions
+from kcli.cli.topic.truncate import parse_before
 from kcli.errors import ConfigError
 from kcli.log_place import LOG_END, LOG_START, Place, ends_before_start, parse_place, parse_place_option, resolve
 
@@ -42,6 +44,12 @@ PLACES = {
 }
 
 
+def reset(text: str) -> Place:
+    target = TargetOptions(to_offset=text).target(NOW)
+    assert isinstance(target, Place)
+    return target
+
+
 def consume(text: str) -> Place:
     return parse_offset_spec(text, NOW)[1].start
 
@@ -49,13 +57,20 @@ def consume(text: str) -> Place:
 FAMILIES: dict[str, Callable[[str], Place]] = {
     "ground": lambda text: parse_place(text, NOW),
     "consume": consume,
+    "offsets reset": reset,
+    "topic truncate": lambda text: parse_before(text, NOW),
 }
+SENSELESS = {"topic truncate": [LOG_START]}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("text", PLACES)
 def test_every_family_takes_every_spelling(family: str, text: str) -> None:
-    assert FAMILIES[family](text).at(NOW) == PLACES[text].at(NOW)
+    if PLACES[text] in SENSELESS.get(family, []):
+        with pytest.raises(ConfigError, match=f"'{text}' is not valid"):
+            FAMILIES[family](text)
+    else:
+        assert FAMILIES[family](text).at(NOW) == PLACES[text].at(NOW)
 
 
 @pytest.mark.parametrize("text", PLACES)
@@ -114,6 +129,11 @@ def test_anything_else_is_one_sentence(text: str, reason: str | None) -> None:
 )
 def test_the_offset_of_a_place(place: Place, at_time: int | None, offset: int) -> None:
     assert resolve(place, 10, 50, at_time) == offset
+
+
+def test_a_relative_time_has_no_offset() -> None:
+    with pytest.raises(ValueError, match="relative time"):
+        resolve(Place.ago(1), 10, 50, 30)
 
 
 @pytest.mark.parametrize(

@@ -48,10 +48,10 @@ class Admin:
     """Administration of a cluster: topics, groups, committed offsets, assignments.
 
     >>> from kcli import Admin
-    >>> from kcli.admin.offsets.offset_plan import ToEarliest
+    >>> from kcli.log_place import LOG_START
     >>> with Admin(bootstrap, timeout_s=10) as admin:
     ...     lag = admin.group_lag("billing")
-    ...     plan = admin.plan_reset(["billing"], ToEarliest(), topics={"orders": [0]})
+    ...     plan = admin.plan_reset(["billing"], LOG_START, topics={"orders": [0]})
     >>> [row.committed.offset for row in lag.values["billing"].partitions if row.committed]
     [1]
     >>> [(str(row.tp), row.action, row.old.offset, row.new.offset, row.why) for row in plan.rows]
@@ -430,7 +430,7 @@ class Admin:
     ) -> Plan:
         """Plan to move the committed offsets of groups to a target of `kcli.admin.offsets.offset_plan`.
 
-        Targets are ToEarliest, ToLatest, ToCurrent, ToOffset, ShiftBy, ToTime and FromOffsets. `topics` maps topics to
+        Targets are places of `kcli.log_place`, ToCurrent, ShiftBy and FromOffsets. `topics` maps topics to
         partitions, None: all of them; without it, all partitions of the topics in which a group has committed. A
         partition that cannot be set as requested is a refused row, which prevents the whole plan, unless a policy says
         otherwise: `if_no_record` "end" or "skip", `if_out_of_range` "clamp" or "skip". Changes nothing.

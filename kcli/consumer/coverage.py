@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.consumer.read_range import ReadRange, ResolvedRange, offset_of
+from kcli.consumer.read_range import ReadRange, ResolvedRange
 from kcli.errors import KcliError
+from kcli.log_place import offset_of
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kcli.log_place import Place, resolve
+from kcli.log_place import Place, offset_of, resolve
 from kcli.text import format_time, format_time_lookup
 
 
@@ -61,11 +61,6 @@ class ResolvedRange(NamedTuple):
         """The requested offsets before the log start, as (first offset, offset after the last)."""
         after = self.log_start if self.asked_end is None else min(self.log_start, self.asked_end)
         return ((self.asked_start, after),) if self.asked_start < after else ()
-
-
-def offset_of(place: Place | None) -> int | None:
-    """Return the offset of a place that is given by number; None for any other place."""
-    return place.n if place is not None and place.kind == "offset" else None
 
 
 def times_of(asked: ReadRange) -> list[int]:

@@ -9,13 +9,13 @@ import pytest
 
 from kcli.admin.client import Admin
 from kcli.admin.offsets.apply import PlanRefused
-from kcli.admin.offsets.offset_plan import FromOffsets, ToEarliest, ToOffset
+from kcli.admin.offsets.offset_plan import FromOffsets
 from kcli.admin.topic_changes.alterations import Wanted
 from kcli.assignors.forecast import Changes
 from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, NotFound, Refused
-from kcli.log_place import LOG_END
+from kcli.log_place import LOG_END, LOG_START, Place
 from kcli.producer.producer import Producer
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.limits import Limit
@@ -120,7 +120,7 @@ def test_findings_explain_a_group_without_members(admin: Admin) -> None:
 
 
 def test_offsets_are_reset_and_the_reset_is_undone(admin: Admin, tmp_path: Path) -> None:
-    plan = admin.plan_reset(["billing"], ToEarliest(), topics={"orders": None})
+    plan = admin.plan_reset(["billing"], LOG_START, topics={"orders": None})
     assert [(row.tp, row.action, row.new and row.new.offset) for row in plan.rows] == [(T0, "move", 0), (T1, "move", 0)]
     applied = admin.apply(plan, folder=tmp_path)
     assert not applied.errors
@@ -135,11 +135,11 @@ def test_offsets_are_reset_and_the_reset_is_undone(admin: Admin, tmp_path: Path)
 
 
 def test_a_refused_row_prevents_the_whole_plan(admin: Admin, tmp_path: Path) -> None:
-    plan = admin.plan_reset(["billing"], ToOffset(70))
+    plan = admin.plan_reset(["billing"], Place.offset(70))
     assert [row.action for row in plan.refused] == ["refuse", "refuse"]
     with pytest.raises(PlanRefused):
         admin.apply(plan, folder=tmp_path)
-    skipping = admin.plan_reset(["billing"], ToOffset(2), if_out_of_range="skip")
+    skipping = admin.plan_reset(["billing"], Place.offset(2), if_out_of_range="skip")
     assert [row.action for row in skipping.rows] == ["move", "skip"]
 
 

@@ -399,9 +399,9 @@ ERRORS = [
         "kcli: give exactly one target; got --to-earliest and --to-latest",
     ),
     (
-        "offsets reset billing --to-offset -1 --topic orders",
+        "offsets reset billing --to-offset 1h --topic orders",
         2,
-        "kcli: --to-offset: -1 is not valid; use 0 to 9223372036854775807",
+        "kcli: --to-offset: '1h' is not valid; a time in the past begins with '-' or '@-', like @-1h",
     ),
     (
         "offsets reset billing --to-datetime yesterday --topic orders",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from kcli.errors import KcliError
+from kcli.log_place import Place, resolve
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kcli.text import format_time_lookup
 
@@ -29,25 +30,8 @@ committed; for `FromOffsets`, the partitions that it has."""
 
 
 @dataclass(frozen=True)
-class ToEarliest:
-    """Start of the log."""
-
-
-@dataclass(frozen=True)
-class ToLatest:
-    """End of the log: the high watermark, after the records of open transactions."""
-
-
-@dataclass(frozen=True)
 class ToCurrent:
     """Current committed offset of the group."""
-
-
-@dataclass(frozen=True)
-class ToOffset:
-    """The same offset in every partition."""
-
-    offset: int
 
 
 @dataclass(frozen=True)
@@ -55,13 +39,6 @@ class ShiftBy:
     """Offset relative to the committed one; a negative number moves back."""
 
     by: int
-
-
-@dataclass(frozen=True)
-class ToTime:
-    """First record with a timestamp at or after `ms` since the epoch."""
-
-    ms: int
 
 
 @dataclass(frozen=True)
@@ -85,14 +62,15 @@ class FromOffsets:
         return sorted({tp for name, tp in self.offsets if name is None or name == group})
 
 
-Target: TypeAlias = ToEarliest | ToLatest | ToCurrent | ToOffset | ShiftBy | ToTime | FromOffsets
+Target: TypeAlias = Place | ToCurrent | ShiftBy | FromOffsets
+"""New offsets: a place in every log, offsets relative to the committed ones, or given ones."""
 
 
 class PartitionFacts(NamedTuple):
     """Facts for the plan of one group and partition.
 
     `start` and `end` are the start offset and end offset of the log, None if unknown. `at_time` is the first record at
-    or after the time of `ToTime` (offset -1: there is none), None if not requested. `error` is the reason for an
+    or after the time of the target (offset -1: there is none), None if not requested. `error` is the reason for an
     unknown value.
     """
 
@@ -189,21 +167,27 @@ def plan_reset(
 ) -> list[Row]:
     """Return a row for each of these partitions.
 
-    `if_no_record` is for a partition without a record at or after the time of `ToTime`, or without a committed offset
+    `if_no_record` is for a partition without a record at or after the time of a place, or without a committed offset
     for `ToCurrent` and `ShiftBy`: refuse, use the end of the log, or skip. `if_out_of_range` is for an offset outside
     the log: refuse, clamp to the nearer end, or skip. A new offset has no leader epoch, except one of `FromOffsets`.
     """
     rows = []
     for fact in facts:
         aim = _aim(group, fact, target, if_no_record)
-        if aim.offset not in (None, fact.committed) and isinstance(target, (ToOffset, ShiftBy, FromOffsets)):
-            prefix = "" if isinstance(target, ToOffset) else f"{aim.why}, "
+        if aim.offset not in (None, fact.committed) and _may_be_outside(target):
+            prefix = "" if aim.why == _AS_REQUESTED else f"{aim.why}, "
             aim = _in_range(aim, aim.offset, fact, prefix, if_out_of_range)
         rows.append(_row(group, fact, aim))
     return rows
 
 
+def _may_be_outside(target: Target) -> bool:
+    """Return whether a target may be an offset outside the log."""
+    return target.kind in ("offset", "after-start") if isinstance(target, Place) else not isinstance(target, ToCurrent)
+
+
 _IF_NO_RECORD = "--if-no-record"
+_AS_REQUESTED = "offset as requested"
 
 
 class _Aim(NamedTuple):
@@ -224,16 +208,10 @@ def _aim(group: str, fact: PartitionFacts, target: Target, if_no_record: IfNoRec
             return aim
     if fact.error is not None or fact.start is None or fact.end is None:
         return _Aim(None, _unknown_reason(fact.error), "refuse")
-    if isinstance(target, ToEarliest):
-        return _Aim(_moved(old, fact.start), "log start")
-    if isinstance(target, ToLatest):
-        return _Aim(_moved(old, fact.end), "log end")
-    if isinstance(target, ToOffset):
-        return _Aim(_moved(old, target.offset), "offset as requested")
+    if isinstance(target, Place):
+        return _aim_at_place(fact, fact.start, fact.end, target, if_no_record)
     if isinstance(target, ToCurrent):
         return _without_record(fact, fact.end, "no committed offset", if_no_record)
-    if isinstance(target, ToTime):
-        return _aim_at_time(fact, fact.end, target, if_no_record)
     if isinstance(target, ShiftBy):
         if old is None:
             return _left("no committed offset to shift", _IF_NO_RECORD, if_no_record)
@@ -241,12 +219,18 @@ def _aim(group: str, fact: PartitionFacts, target: Target, if_no_record: IfNoRec
     return _aim_from_offsets(group, fact, target, if_no_record)
 
 
-def _aim_at_time(fact: PartitionFacts, end: int, target: ToTime, if_no_record: IfNoRecord) -> _Aim:
-    offset = -1 if fact.at_time is None else fact.at_time.offset
-    why = format_time_lookup(target.ms, offset, fact.start or 0)
-    if offset >= 0:
-        return _Aim(_moved(fact.committed, offset), why)
-    return _without_record(fact, end, why, if_no_record)
+def _aim_at_place(fact: PartitionFacts, start: int, end: int, place: Place, if_no_record: IfNoRecord) -> _Aim:
+    at_time = -1 if fact.at_time is None else fact.at_time.offset
+    why = {
+        "start": "log start",
+        "end": "log end",
+        "offset": _AS_REQUESTED,
+        "after-start": f"{place.n} after the log start",
+        "before-end": f"{place.n} before the log end",
+    }.get(place.kind) or format_time_lookup(place.n, at_time, start)
+    if place.kind == "time" and at_time < 0:
+        return _without_record(fact, end, why, if_no_record)
+    return _Aim(_moved(fact.committed, resolve(place, start, end, at_time)), why)
 
 
 def _aim_from_offsets(group: str, fact: PartitionFacts, target: FromOffsets, if_no_record: IfNoRecord) -> _Aim:

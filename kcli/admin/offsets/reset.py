@@ -25,7 +25,6 @@ from kcli.admin.offsets.offset_plan import (
     Plan,
     Row,
     Target,
-    ToTime,
     make_plan,
     plan_reset,
 )
@@ -33,6 +32,7 @@ from kcli.client.offset_lookup import list_offsets
 from kcli.client.requests import Results, half_deadline
 from kcli.client.routing import Coordinators
 from kcli.errors import ConfigError, KcliError, NotFound, TimeoutExpired
+from kcli.log_place import Place
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kcli.text import group_text
 
@@ -269,9 +269,9 @@ def _log_facts(
     tps = list(partitions)
     bounds = log_bounds(client, tps, half_deadline(client, deadline_ms))
     at_times: Results[TopicPartition, OffsetAndTimestamp] = Results()
-    if isinstance(target, ToTime):
+    if isinstance(target, Place) and target.kind == "time":
         known = [tp for tp in tps if isinstance(bounds.starts.get(tp), int)]
-        at_times = _at_times(client, dict.fromkeys(known, target.ms), deadline_ms)
+        at_times = _at_times(client, dict.fromkeys(known, target.n), deadline_ms)
     facts = {}
     for tp in tps:
         start, end = bounds.starts.get(tp), bounds.ends.get(tp)

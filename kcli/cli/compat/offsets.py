@@ -25,6 +25,7 @@ from kcli.cli.compat.options import parse_partitions
 from kcli.cli.mutation import done_sentence, showing_outcome
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, Refused
+from kcli.log_place import LOG_END, LOG_START, Place, offset_of
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -91,20 +92,20 @@ def _scope(session: Session) -> dict[str, list[int] | None] | None:
 def _target(session: Session) -> offset_plan.Target:
     given = session.given
     simple: dict[str, offset_plan.Target] = {
-        "to-earliest": offset_plan.ToEarliest(),
-        "to-latest": offset_plan.ToLatest(),
+        "to-earliest": LOG_START,
+        "to-latest": LOG_END,
         "to-current": offset_plan.ToCurrent(),
     }
     for name in given.any_of(simple):
         return simple[name]
     if (offset := given.number("to-offset")) is not None:
-        return offset_plan.ToOffset(offset)
+        return Place("offset", offset)  # may be negative: it is clamped to the log
     if (by := given.number("shift-by")) is not None:
         return offset_plan.ShiftBy(by)
     if (moment := given.value("to-datetime")) is not None:
-        return offset_plan.ToTime(parse_moment(moment))
+        return Place("time", parse_moment(moment))
     if (duration := given.value("by-duration")) is not None:
-        return offset_plan.ToTime(int(session.client.clock.wall_ms()) - parse_duration(duration))
+        return Place("time", int(session.client.clock.wall_ms()) - parse_duration(duration))
     if (path := given.value("from-file")) is not None:
         return _read_file(session, path)
     raise InvalidUsage(_SCENARIO_WANTED)
@@ -148,7 +149,7 @@ def _rows(session: Session, name: str, facts: GroupFacts, target: offset_plan.Ta
 
 def _report_adjustment(session: Session, name: str, fact: PartitionFacts, row: Row, target: offset_plan.Target) -> None:
     tp = fact.tp
-    if isinstance(target, offset_plan.ToTime) and fact.at_time is not None and fact.at_time.offset < 0:
+    if isinstance(target, Place) and target.kind == "time" and fact.at_time is not None and fact.at_time.offset < 0:
         message = f"Partition {tp.partition} from topic {tp.topic} is empty. Falling back to latest known offset."
         session.print(f"\nWarn: {message}\n")
     wanted = requested_offset(name, fact, target)
@@ -244,8 +245,8 @@ def check_partitions(texts: Sequence[str], facts: Iterable[PartitionFacts], miss
 
 def requested_offset(group: str, fact: PartitionFacts, target: offset_plan.Target) -> int | None:
     """Return the offset that was requested by number, before it is clamped to the log."""
-    if isinstance(target, offset_plan.ToOffset):
-        return target.offset
+    if isinstance(target, Place):
+        return offset_of(target)
     if isinstance(target, offset_plan.ShiftBy) and fact.committed is not None:
         return fact.committed.offset + target.by
     if isinstance(target, offset_plan.FromOffsets):

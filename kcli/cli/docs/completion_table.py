@@ -72,6 +72,7 @@ _CHOICES = {
     ("--acks", "0|1|all"): ("0", "1", "all"),
     ("--assignor", "NAME"): NAMES,
     ("--before", "PLACE"): ("end",),
+    ("--to-offset", "PLACE"): _START_AND_END,
     ("--against", "N|latest|all"): ("latest", "all"),
     ("--by", "FIELD,..."): ("topic", "partition", "producer", "total"),
     ("--by", "key|key,value|sequence"): ("key", "key,value", "sequence"),

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from kcli.admin.offsets.offset_plan import IfNoRecord, IfOutOfRange, Scope, Target
 
 LARGEST_BYTES = 1 << 30
-_LARGEST_OFFSET = 2**63 - 1
 
 TopicScope = Annotated[
     list[str] | None,
@@ -37,7 +36,12 @@ class TargetOptions(NamedTuple):
         bool, Option("--to-current", help="Keep the current offsets: show or save them as a plan.")
     ] = False
     to_offset: Annotated[
-        int | None, Option("--to-offset", metavar="N", help="Move to this offset in every partition.")
+        str | None,
+        Option(
+            "--to-offset",
+            metavar="PLACE",
+            help="Move to this offset in every partition, or to start, end, +100, -100, @TIME or -1h.",
+        ),
     ] = None
     shift_by: Annotated[
         int | None, Option("--shift-by", metavar="N", help="Move by N offsets, back if N is negative.")
@@ -79,28 +83,27 @@ class TargetOptions(NamedTuple):
     def target(self, now_ms: int) -> Target | None:
         """Return the target; None if it is in a file or another group. `now_ms` is the current wall-clock time."""
         from kcli.admin.offsets import offset_plan
+        from kcli.log_place import LARGEST_OFFSET, LOG_END, LOG_START, Place, parse_place_option
         from kcli.text import parse_duration, parse_time
 
         if self.to_earliest:
-            return offset_plan.ToEarliest()
+            return LOG_START
         if self.to_latest:
-            return offset_plan.ToLatest()
+            return LOG_END
         if self.to_current:
             return offset_plan.ToCurrent()
         if self.to_offset is not None:
-            if not 0 <= self.to_offset <= _LARGEST_OFFSET:
-                raise ConfigError(f"--to-offset: {self.to_offset} is not valid; use 0 to {_LARGEST_OFFSET}")
-            return offset_plan.ToOffset(self.to_offset)
+            return parse_place_option("--to-offset", self.to_offset.strip(), now_ms)
         if self.shift_by is not None:
-            if abs(self.shift_by) > _LARGEST_OFFSET:
-                raise ConfigError(f"--shift-by: {self.shift_by} is not valid; use at most {_LARGEST_OFFSET}")
+            if abs(self.shift_by) > LARGEST_OFFSET:
+                raise ConfigError(f"--shift-by: {self.shift_by} is not valid; use at most {LARGEST_OFFSET}")
             return offset_plan.ShiftBy(self.shift_by)
         if self.to_datetime is not None:
             with naming("--to-datetime"):
-                return offset_plan.ToTime(parse_time(self.to_datetime.removeprefix("@"), now_ms))
+                return Place.time(parse_time(self.to_datetime.removeprefix("@"), now_ms))
         if self.by_duration is not None:
             with naming("--by-duration"):
-                return offset_plan.ToTime(max(0, now_ms - parse_duration(self.by_duration)))
+                return Place.time(max(0, now_ms - parse_duration(self.by_duration)))
         return None
 
 

@@ -26,8 +26,9 @@ def run(
     their size in BYTES (~: an estimate), time and key of the FIRST-RECORD at the new offset, and WHY. Saved as json or
     csv, it is a plan that `kcli offsets apply` applies unchanged.
 
-    A TIME is also 2024-01-31, seconds (9 or 10 digits) or milliseconds (12 or 13 digits) since 1970, or -1h30m. WHY has
-    the time in UTC, and says if it is before the first record or after the last one.
+    A PLACE is an offset, or a place in each log as in `kcli consume topic`. A TIME is also 2024-01-31, seconds (9 or 10
+    digits) or milliseconds (12 or 13 digits) since 1970, or -1h30m. WHY has the time in UTC, and says if it is before
+    the first record or after the last one.
 
     A plan is written only as a whole. A group with members, a partition without such an offset, and offsets that change
     meanwhile are refused with status 4; topics or partitions that do not exist with status 3. Status 1: some partitions

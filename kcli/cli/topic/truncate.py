@@ -51,15 +51,11 @@ def run(
     an error, and nothing is deleted (status 4).
     """
     from kcli.admin.topic_changes.truncation import apply_truncation, plan_truncation
-    from kcli.log_place import parse_place_option
     from kcli.text import parse_topics
 
     if before is None:
         raise ConfigError("give --before, such as --before end or --before @-7d")
-    shapes = "end, 100, +100, -100, @TIME"
-    cut = parse_place_option("--before", before.strip(), env.clock.wall_ms(), shapes=shapes)
-    if cut.kind == "start":
-        raise ConfigError(f"--before: '{before}' is not valid: it deletes nothing; use one of {shapes}")
+    cut = parse_before(before, env.clock.wall_ms())
     wanted = parse_topics(topic)
     with closing(common.connect()) as client:
         plan = plan_truncation(client, wanted, cut, common.deadline_ms(), allow_future=allow_future)
@@ -73,6 +69,17 @@ def run(
         rows = [PlanRow(str(row.tp), lambda status, row=row: item(row, status), row.error) for row in plan.rows]  # type: ignore[misc]
         columns = [*COLUMNS, "why"] if cut.kind == "time" else COLUMNS
         return TRUNCATION._replace(columns=columns).run(env, common, rows, apply, execute=execute)
+
+
+def parse_before(text: str, now_ms: int) -> Place:
+    """Return the first record to keep. ConfigError for the log start, before which there is nothing to delete."""
+    from kcli.log_place import parse_place_option
+
+    shapes = "end, 100, +100, -100, @TIME"
+    place = parse_place_option("--before", text.strip(), now_ms, shapes=shapes)
+    if place.kind == "start":
+        raise ConfigError(f"--before: '{text}' is not valid: it deletes nothing; use one of {shapes}")
+    return place
 
 
 def _report_loss(env: Environment, plan: TruncationPlan, cut: Place) -> None:

@@ -14,11 +14,12 @@ from kcli.admin.groups.describe import describe_groups
 from kcli.admin.offsets.apply import Applied, apply_plan
 from kcli.admin.offsets.checks import GroupInUse, PlanOutdated
 from kcli.admin.offsets.commits import commit_many
-from kcli.admin.offsets.offset_plan import Plan, Row, ToEarliest, make_plan, plan_reset
+from kcli.admin.offsets.offset_plan import Plan, Row, make_plan, plan_reset
 from kcli.admin.offsets.reset import gather_facts
 from kcli.admin.offsets.snapshots import SnapshotStore
 from kcli.admin.offsets.undo import plan_undo
 from kcli.errors import KcliError
+from kcli.log_place import LOG_START
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.admin.groups.test_groups_live import asking, fill, member, soon, until
 from tests.real_kafka import Kafka
@@ -59,9 +60,9 @@ def positions(kafka: Kafka, groups: Iterable[str], topic: str) -> Positions:
 def planned(kafka: Kafka, groups: Iterable[str], topic: str) -> Plan:
     """Return a plan to reset all partitions of a topic to the start of the log."""
     with asking(kafka) as client:
-        facts = gather_facts(client, groups, {topic: None}, ToEarliest(), soon(client))
+        facts = gather_facts(client, groups, {topic: None}, LOG_START, soon(client))
         assert not facts.errors
-        rows = [row for name, it in facts.values.items() for row in plan_reset(name, it.partitions, ToEarliest())]
+        rows = [row for name, it in facts.values.items() for row in plan_reset(name, it.partitions, LOG_START)]
         states = {name: it.state for name, it in facts.values.items()}
         return make_plan("reset", rows, client.clock.wall_ms(), states, client.metadata.cluster.cluster_id)
 

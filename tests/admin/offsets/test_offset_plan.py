@@ -14,15 +14,12 @@ from kcli.admin.offsets.offset_plan import (
     ShiftBy,
     Target,
     ToCurrent,
-    ToEarliest,
-    ToLatest,
-    ToOffset,
-    ToTime,
     make_plan,
     plan_reset,
 )
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
+from kcli.log_place import LOG_END, LOG_START, Place
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -47,11 +44,14 @@ def brief(row: Row) -> tuple[str, int | None, int, int, str]:
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
-        (ToEarliest(), ("move", 10, 40, 0, "log start")),
-        (ToLatest(), ("move", 100, 0, 50, "log end")),
-        (ToOffset(60), ("move", 60, 0, 10, "offset as requested")),
-        (ToOffset(10), ("move", 10, 40, 0, "offset as requested")),
-        (ToOffset(100), ("move", 100, 0, 50, "offset as requested")),
+        (LOG_START, ("move", 10, 40, 0, "log start")),
+        (LOG_END, ("move", 100, 0, 50, "log end")),
+        (Place.offset(60), ("move", 60, 0, 10, "offset as requested")),
+        (Place.after_start(30), ("move", 40, 10, 0, "30 after the log start")),
+        (Place.before_end(30), ("move", 70, 0, 20, "30 before the log end")),
+        (Place.before_end(900), ("move", 10, 40, 0, "900 before the log end")),
+        (Place.offset(10), ("move", 10, 40, 0, "offset as requested")),
+        (Place.offset(100), ("move", 100, 0, 50, "offset as requested")),
         (ShiftBy(-5), ("move", 45, 5, 0, "shifted by -5")),
         (ShiftBy(7), ("move", 57, 0, 7, "shifted by +7")),
     ],
@@ -63,10 +63,10 @@ def test_each_target_moves_the_offset(target: Target, expected: tuple[Any, ...])
 
 
 def test_a_moved_offset_keeps_its_metadata_and_loses_its_leader_epoch() -> None:
-    assert planned(ToOffset(60)).new == OffsetAndMetadata(60, -1, "by hand")
+    assert planned(Place.offset(60)).new == OffsetAndMetadata(60, -1, "by hand")
 
 
-@pytest.mark.parametrize("target", [ToCurrent(), ToOffset(50), ShiftBy(0), ToTime(NOON_MS)])
+@pytest.mark.parametrize("target", [ToCurrent(), Place.offset(50), ShiftBy(0), Place.time(NOON_MS)])
 def test_an_offset_at_its_target_is_kept_with_its_leader_epoch(target: Target) -> None:
     row = planned(target, facts(at_time=OffsetAndTimestamp(50, NOON_MS, 2)))
     assert (row.action, row.old, row.new) == ("keep", OLD, OLD)
@@ -76,7 +76,7 @@ def test_an_offset_at_its_target_is_kept_with_its_leader_epoch(target: Target) -
 
 
 def test_a_time_selects_the_first_record_at_or_after_it() -> None:
-    row = planned(ToTime(NOON_MS), facts(at_time=OffsetAndTimestamp(70, NOON_MS + 1, 2)))
+    row = planned(Place.time(NOON_MS), facts(at_time=OffsetAndTimestamp(70, NOON_MS + 1, 2)))
     assert brief(row) == ("move", 70, 0, 20, "first record at or after 2024-01-01T12:00:00.000Z")
 
 
@@ -92,12 +92,12 @@ def test_a_time_without_a_record_is_refused_unless_an_option_says_otherwise(
     option: Any, expected: tuple[Any, ...]
 ) -> None:
     """Apache's tool moves to the log end and warns that the partition is empty (KAFKA-12287)."""
-    row = planned(ToTime(NOON_MS), facts(at_time=OffsetAndTimestamp(-1)), if_no_record=option)
+    row = planned(Place.time(NOON_MS), facts(at_time=OffsetAndTimestamp(-1)), if_no_record=option)
     assert brief(row) == expected
 
 
 def test_a_time_beyond_the_calendar_is_shown_as_a_number() -> None:
-    row = planned(ToTime(10**18), facts(at_time=OffsetAndTimestamp(-1)))
+    row = planned(Place.time(10**18), facts(at_time=OffsetAndTimestamp(-1)))
     assert row.why == "no record at or after 1000000000000000000; see --if-no-record"
 
 
@@ -107,11 +107,16 @@ def test_a_time_beyond_the_calendar_is_shown_as_a_number() -> None:
 @pytest.mark.parametrize(
     ("target", "option", "expected"),
     [
-        (ToOffset(101), "refuse", ("refuse", None, "101 is after the log end 100; see --if-out-of-range")),
-        (ToOffset(9), "refuse", ("refuse", None, "9 is before the log start 10; see --if-out-of-range")),
-        (ToOffset(900), "clamp", ("move", 100, "clamped from 900 to the log end 100")),
-        (ToOffset(0), "clamp", ("move", 10, "clamped from 0 to the log start 10")),
-        (ToOffset(900), "skip", ("skip", 50, "900 is after the log end 100; skipped")),
+        (Place.offset(101), "refuse", ("refuse", None, "101 is after the log end 100; see --if-out-of-range")),
+        (Place.offset(9), "refuse", ("refuse", None, "9 is before the log start 10; see --if-out-of-range")),
+        (Place.offset(900), "clamp", ("move", 100, "clamped from 900 to the log end 100")),
+        (Place.offset(0), "clamp", ("move", 10, "clamped from 0 to the log start 10")),
+        (Place.offset(900), "skip", ("skip", 50, "900 is after the log end 100; skipped")),
+        (
+            Place.after_start(900),
+            "refuse",
+            ("refuse", None, "900 after the log start, 910 is after the log end 100; see --if-out-of-range"),
+        ),
         (
             ShiftBy(-60),
             "refuse",
@@ -128,18 +133,18 @@ def test_an_offset_outside_the_log_is_refused_clamped_or_skipped(
 
 
 def test_if_no_record_and_if_out_of_range_are_independent() -> None:
-    assert planned(ToOffset(900), if_no_record="skip").action == "refuse"
+    assert planned(Place.offset(900), if_no_record="skip").action == "refuse"
     gone = facts(at_time=OffsetAndTimestamp(-1))
-    assert planned(ToTime(NOON_MS), gone, if_out_of_range="skip").action == "refuse"
+    assert planned(Place.time(NOON_MS), gone, if_out_of_range="skip").action == "refuse"
 
 
 @pytest.mark.parametrize(
     ("committed", "target", "counts", "why"),
     [
-        (5, ToEarliest(), (0, 0), "log start; the committed 5 is before the log start 10"),
-        (5, ToOffset(30), (0, 20), "offset as requested; the committed 5 is before the log start 10"),
-        (300, ToOffset(30), (70, 0), "offset as requested; the committed 300 is after the log end 100"),
-        (300, ToLatest(), (0, 0), "log end; the committed 300 is after the log end 100"),
+        (5, LOG_START, (0, 0), "log start; the committed 5 is before the log start 10"),
+        (5, Place.offset(30), (0, 20), "offset as requested; the committed 5 is before the log start 10"),
+        (300, Place.offset(30), (70, 0), "offset as requested; the committed 300 is after the log end 100"),
+        (300, LOG_END, (0, 0), "log end; the committed 300 is after the log end 100"),
     ],
 )
 def test_counts_include_only_offsets_within_the_log(
@@ -154,7 +159,7 @@ def test_counts_include_only_offsets_within_the_log(
 
 @pytest.mark.parametrize(
     ("target", "skipped"),
-    [(ToEarliest(), 0), (ToLatest(), 90), (ToOffset(30), 20), (FromOffsets({(None, T0): OLD}), 40)],
+    [(LOG_START, 0), (LOG_END, 90), (Place.offset(30), 20), (FromOffsets({(None, T0): OLD}), 40)],
 )
 def test_a_partition_without_a_committed_offset_skips_all_before_the_new_one(target: Target, skipped: int) -> None:
     row = planned(target, facts(None))  # the log has the offsets 10 to 99
@@ -195,7 +200,7 @@ def test_an_offset_that_is_committed_already_is_kept_wherever_the_log_is(at: int
         row = planned(target, known)
         assert (row.action, row.new) == ("keep", old)
         assert row.why.startswith("as in the file")
-    assert planned(ToOffset(at), facts(old)).action == "keep"
+    assert planned(Place.offset(at), facts(old)).action == "keep"
     other = planned(FromOffsets({("g", T0): old._replace(metadata="theirs")}), facts(old))
     assert (other.action, "; see --if-out-of-range" in other.why) == ("refuse", True)
 
@@ -243,7 +248,7 @@ def test_offsets_of_files_must_be_within_the_log() -> None:
 # Errors
 
 
-@pytest.mark.parametrize("target", [ToEarliest(), ToLatest(), ToOffset(60), ShiftBy(1), ToTime(5), FromOffsets({})])
+@pytest.mark.parametrize("target", [LOG_START, LOG_END, Place.offset(60), ShiftBy(1), Place.time(5), FromOffsets({})])
 def test_a_partition_with_an_error_is_refused_with_its_message(target: Target) -> None:
     error = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, topic="t", partition=0)
     row = planned(target, PartitionFacts(T0, OLD, error=error), if_no_record="skip", if_out_of_range="skip")
@@ -271,8 +276,3 @@ def test_a_plan_is_sorted_and_lists_changes_and_refusals() -> None:
     assert plan.groups == ["f", "g", "h"]
     assert [(row.group, row.tp) for row in plan.changes] == [("g", T0), ("h", T0)]
     assert [(row.group, row.tp) for row in plan.refused] == [("g", U0)]
-
-
-def test_targets_of_different_types_are_not_equal() -> None:
-    assert ToEarliest() != ToLatest()
-    assert ToLatest() == ToLatest()

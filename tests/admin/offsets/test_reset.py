@@ -15,8 +15,6 @@ from kcli.admin.offsets.offset_plan import (
     Scope,
     Target,
     ToCurrent,
-    ToEarliest,
-    ToTime,
 )
 from kcli.admin.offsets.preview import preview
 from kcli.admin.offsets.reset import GroupFacts, gather_facts
@@ -24,6 +22,7 @@ from kcli.cli.exit_status import INCOMPLETE, status_of
 from kcli.client.requests import Results
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired
+from kcli.log_place import LOG_START, Place
 from kcli.protocol.messages import describe_log_dirs
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.registry import ApiKey
@@ -36,7 +35,7 @@ T0, T1, T2 = partitions(0, 1, 2)
 def gathered(
     cluster: GroupCluster, *groups: str, scope: Scope = None, target: Target | None = None
 ) -> Results[str, GroupFacts]:
-    return gather_facts(cluster.client(), groups, scope, target or ToEarliest(), 10_000)
+    return gather_facts(cluster.client(), groups, scope, target or LOG_START, 10_000)
 
 
 def facts_of(cluster: GroupCluster, **how: Any) -> list[PartitionFacts]:
@@ -60,7 +59,7 @@ def idle(node: int = 1, committed: dict[TopicPartition, int] | None = None) -> F
 def test_the_number_of_requests_depends_on_brokers_only() -> None:
     cluster = GroupCluster({f"g{n}": idle(1 + n % 3, at(40, range(90))) for n in range(30)})
     cluster.topics["t"] = {number: (1 + number % 3, 5) for number in range(90)}
-    found = gathered(cluster, *cluster.groups, target=ToTime(1_000))
+    found = gathered(cluster, *cluster.groups, target=Place.time(1_000))
     assert not found.errors
     assert list(found.values) == list(cluster.groups)
     assert all(len(it.partitions) == 90 for it in found.values.values())
@@ -110,7 +109,7 @@ def test_given_offsets_are_the_scope_of_each_group() -> None:
 
 
 def test_offsets_for_times_are_requested_for_time_targets_only() -> None:
-    (fact,) = facts_of(GroupCluster({"g": idle(1, {T0: 40})}), scope={"t": [0]}, target=ToTime(1_000))
+    (fact,) = facts_of(GroupCluster({"g": idle(1, {T0: 40})}), scope={"t": [0]}, target=Place.time(1_000))
     assert fact.at_time == OffsetAndTimestamp(10)
     cluster = GroupCluster({"g": idle(1, {T0: 40})})
     (fact,) = facts_of(cluster, scope={"t": [0]}, target=ToCurrent())
@@ -171,7 +170,7 @@ def test_a_partition_without_a_leader_is_an_error_after_a_short_wait() -> None:
     cluster = GroupCluster({"g": idle(1, at(40, (0, 1)))})
     cluster.topics["t"][1] = (-1, 5)
     began_ms = cluster.clock.now_ms()
-    found = facts_of(cluster, target=ToTime(1_000))
+    found = facts_of(cluster, target=Place.time(1_000))
     assert cluster.clock.now_ms() - began_ms < 2_000
     assert code(found[1].error) == ErrorCode.LEADER_NOT_AVAILABLE
     assert found[1].committed == OffsetAndMetadata(40, 3)
@@ -186,7 +185,7 @@ def test_an_unstable_committed_offset_is_an_error_of_its_partition() -> None:
     assert found[1].committed is None
 
 
-@pytest.mark.parametrize("target", [ToEarliest(), ToTime(1_000)])
+@pytest.mark.parametrize("target", [LOG_START, Place.time(1_000)])
 def test_a_leader_that_is_not_ready_is_asked_until_the_deadline(target: Target) -> None:
     """OFFSET_NOT_AVAILABLE after a leader change ended a reset with status 4 after 11 of 30 s."""
     cluster = GroupCluster({"g": idle(1, at(40, (0, 1, 2)))})

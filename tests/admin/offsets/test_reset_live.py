@@ -14,16 +14,13 @@ from kcli.admin.offsets.offset_plan import (
     Scope,
     ShiftBy,
     Target,
-    ToEarliest,
-    ToLatest,
-    ToOffset,
-    ToTime,
     plan_reset,
 )
 from kcli.admin.offsets.preview import Preview, preview
 from kcli.admin.offsets.reset import gather_facts
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.log_place import LOG_END, LOG_START, Place
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.admin.groups.test_groups_live import asking, commit, member, soon
 from tests.real_kafka import Kafka
@@ -59,7 +56,7 @@ def test_a_reset_to_a_time_has_first_records_and_sizes(any_kafka: Kafka) -> None
     fill(any_kafka, topic, 0, 40)
     fill(any_kafka, topic, 1, 10)
     commit(any_kafka, group, {t0: 35, t1: 2})
-    target = ToTime(START_MS + 8 * 60_000 - 1)
+    target = Place.time(START_MS + 8 * 60_000 - 1)
     rows = planned(any_kafka, group, target)
     assert [(row.tp, row.action, row.new and row.new.offset, row.reread, row.skipped) for row in rows] == [
         (t0, "move", 8, 27, 0),
@@ -91,12 +88,12 @@ def test_resets_to_log_ends_by_shifts_and_to_offsets(any_kafka: Kafka) -> None:
         (row,) = planned(any_kafka, group, target, **options)
         return row.action, row.new.offset if row.new else None, row.why
 
-    assert outcome(ToEarliest()) == ("move", 0, "log start")
-    assert outcome(ToLatest()) == ("move", 10, "log end")
+    assert outcome(LOG_START) == ("move", 0, "log start")
+    assert outcome(LOG_END) == ("move", 10, "log end")
     assert outcome(ShiftBy(3)) == ("move", 7, "shifted by +3")
-    assert outcome(ToOffset(11)) == ("refuse", None, "11 is after the log end 10; see --if-out-of-range")
-    assert outcome(ToOffset(11), if_out_of_range="clamp") == ("move", 10, "clamped from 11 to the log end 10")
-    (latest,) = shown(any_kafka, planned(any_kafka, group, ToLatest())).rows
+    assert outcome(Place.offset(11)) == ("refuse", None, "11 is after the log end 10; see --if-out-of-range")
+    assert outcome(Place.offset(11), if_out_of_range="clamp") == ("move", 10, "clamped from 11 to the log end 10")
+    (latest,) = shown(any_kafka, planned(any_kafka, group, LOG_END)).rows
     assert latest.first is None
     assert 6 * 100 <= (latest.bytes or 0) <= 6 * 200
 
@@ -108,7 +105,7 @@ def test_offsets_of_another_group_keep_leader_epoch_and_metadata(any_kafka: Kafk
     with asking(any_kafka) as client:
         theirs = {t0: OffsetAndMetadata(6, 0, "theirs"), t1: OffsetAndMetadata(0, -1, "")}
         assert not any(commit_offsets(client, source, theirs, soon(client)).values())
-        found = gather_facts(client, [source], None, ToEarliest(), soon(client)).values[source]
+        found = gather_facts(client, [source], None, LOG_START, soon(client)).values[source]
     offsets = {(None, fact.tp): fact.committed for fact in found.partitions if fact.committed is not None}
     rows = planned(any_kafka, group, FromOffsets(offsets, f"group {source}"))
     assert [(row.new, row.action) for row in rows] == [(theirs[t0], "move"), (theirs[t1], "move")]
@@ -118,9 +115,9 @@ def test_missing_groups_have_a_state_and_missing_partitions_have_rows(any_kafka:
     topic, live, absent = any_kafka.new_topic(), any_kafka.new_name("live"), any_kafka.new_name("absent")
     scope = {topic: [0, 5], "no-such-topic": None}
     with member(any_kafka, live, topic), asking(any_kafka) as client:
-        found = gather_facts(client, [live, absent], scope, ToEarliest(), soon(client))
+        found = gather_facts(client, [live, absent], scope, LOG_START, soon(client))
     assert {name: facts.state for name, facts in found.values.items()} == {live: "Stable", absent: ABSENT}
-    rows = plan_reset(absent, found.values[absent].partitions, ToEarliest())
+    rows = plan_reset(absent, found.values[absent].partitions, LOG_START)
     assert [(row.tp, row.action) for row in sorted(rows)] == [
         (TopicPartition("no-such-topic", WHOLE_TOPIC), "refuse"),
         (TopicPartition(topic, 0), "move"),
@@ -136,7 +133,7 @@ def test_a_kip848_group_with_members_is_not_idle(any_kafka: Kafka) -> None:
     """DescribeGroups returns the state Dead for such a group (KIP-848)."""
     topic, group = any_kafka.new_topic(), any_kafka.new_name("g")
     with member(any_kafka, group, topic, group_protocol="consumer"), asking(any_kafka) as client:
-        facts = gather_facts(client, [group], {topic: None}, ToEarliest(), soon(client)).values[group]
+        facts = gather_facts(client, [group], {topic: None}, LOG_START, soon(client)).values[group]
     assert facts.group is not None
     assert facts.group.type == "consumer"
     assert facts.group.members

@@ -47,6 +47,8 @@ def test_a_plan_is_shown_and_nothing_is_written(scene: Scene) -> None:
         (["--to-latest"], {0: 10, 1: 10, 2: 10}),
         (["--to-current", "--if-no-record", "end"], {0: 4, 1: 7, 2: 10}),
         (["--to-offset", "3"], {0: 3, 1: 3, 2: 3}),
+        (["--to-offset", "-3"], {0: 7, 1: 7, 2: 7}),
+        (["--to-offset", "+4"], {0: 4, 1: 4, 2: 4}),
         (["--shift-by", "-2", "--if-no-record", "skip"], {0: 2, 1: 5}),
         (["--to-offset", "99", "--if-out-of-range", "clamp"], {0: 10, 1: 10, 2: 10}),
         (["--to-datetime", "@{5}"], {0: 5, 1: 5, 2: 5}),
