@@ -21,6 +21,6 @@ other pipelines are DataFrame expressions only.
 - Partitions without records are in no DataFrame: `source.log_starts` asks for them, so that reports list them with
   zeros.
 - A filter (`where`) is applied by Spark; the source only prunes with it, if the session allows pushdown.
-- Long values are compared by SHA-256 and size (`digest`), so that a shuffle does not move them.
+- Long values are compared by SHA-256 and size (`columns.digest`), so that a shuffle does not move them.
 - A record without a timestamp (-1) is one millisecond before 1970 in Spark, as in the connector.
 """

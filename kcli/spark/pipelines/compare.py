@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
-from kcli.spark.pipelines.digest import digest
+from kcli.spark.pipelines import columns as f
+from kcli.spark.pipelines.columns import digest
 from kcli.spark.pipelines.result import Result, rows_of
 from kcli.spark.pipelines.source import load
 
@@ -66,8 +67,6 @@ def run(
     spark: SparkSession, first: KafkaSource, second: KafkaSource, by: Sequence[str] = ("key", "value"), top: int = TOP
 ) -> Comparison:
     """Compare the topics. Each is read once."""
-    from pyspark.sql import functions as f
-
     frames = [_side_frame(spark, source, by, place) for place, source in enumerate((first, second))]
     common_columns = [name for name in frames[0].columns if name not in (*_SIDES, *_PLACES)]
     kinds = frames[0].unionByName(frames[1]).groupBy(*common_columns)
@@ -87,8 +86,6 @@ def run(
 
 
 def _side_frame(spark: SparkSession, source: KafkaSource, by: Sequence[str], place: int) -> DataFrame:
-    from pyspark.sql import functions as f
-
     frame = load(spark, source, "records", columns(by))
     if "value" in by:
         frame = frame.withColumn(_SIZE, f.length("value")).withColumn(_DIGEST, digest("value")).drop("value")
@@ -102,8 +99,6 @@ def _side_frame(spark: SparkSession, source: KafkaSource, by: Sequence[str], pla
 
 
 def _sums() -> list[Column]:
-    from pyspark.sql import functions as f
-
     first, second, difference = f.col("first"), f.col("second"), f.col("difference")
     counted = {
         "same": difference == 0,

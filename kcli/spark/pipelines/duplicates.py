@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
-from kcli.spark.pipelines.digest import digest
+from kcli.spark.pipelines import columns as f
+from kcli.spark.pipelines.columns import digest
 from kcli.spark.pipelines.result import Result, rows_of
 from kcli.spark.pipelines.source import load
 
@@ -65,8 +66,6 @@ def group_columns(by: str) -> list[str]:
 
 def run(spark: SparkSession, source: KafkaSource, options: DuplicateOptions, top: int = TOP) -> Duplicates:
     """Find the duplicates. Records are shuffled by the compared columns; long values as their SHA-256 and size."""
-    from pyspark.sql import functions as f
-
     frame = load(spark, source, "records", options.columns)
     identity = ["topic", *FIELDS[options.by]]
     if options.by == "key,value":
@@ -96,8 +95,6 @@ def run(spark: SparkSession, source: KafkaSource, options: DuplicateOptions, top
 
 def _is_group(by: str) -> Column:
     """Return whether records form a group: not without a key, or without a sequence number."""
-    from pyspark.sql import functions as f
-
     if by == "key,value":
         return f.lit(True)
     return f.col("key").isNotNull() if by == "key" else f.col("sequence").isNotNull()
@@ -105,8 +102,6 @@ def _is_group(by: str) -> Column:
 
 def _digested(frame: DataFrame) -> DataFrame:
     """Replace values by their digest and size."""
-    from pyspark.sql import functions as f
-
     return frame.select(
         *("topic", "key", "partition", "offset", "timestamp"),
         f.length("value").alias("value_size"),
@@ -115,8 +110,6 @@ def _digested(frame: DataFrame) -> DataFrame:
 
 
 def _grouped(frame: DataFrame, identity: Sequence[str], options: DuplicateOptions) -> DataFrame:
-    from pyspark.sql import functions as f
-
     place = f.struct("timestamp", "partition", "offset")
     repeats = f.count("*") - 1
     if options.within_ms is not None:
@@ -134,7 +127,6 @@ def _grouped(frame: DataFrame, identity: Sequence[str], options: DuplicateOption
 def _is_repeat(identity: Sequence[str], options: DuplicateOptions) -> Column:
     """Return whether the previous copy in time is near enough; never for a record without a timestamp (before 1970)."""
     from pyspark.sql import Window
-    from pyspark.sql import functions as f
 
     alone = f.when(~_is_group(options.by), f.col("offset"))  # otherwise all records without a key would go to one task
     in_time = Window.partitionBy(*identity, alone).orderBy("timestamp", "partition", "offset")

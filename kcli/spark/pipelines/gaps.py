@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kcli.spark.pipelines import columns as f
 from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.source import load, log_starts
 from kcli.spark.views.gaps import KINDS
@@ -46,8 +47,6 @@ def run(
 
     Records deleted before the log start are a gap too, if the source starts at earliest or at lower offsets.
     """
-    from pyspark.sql import functions as f
-
     source = gap_source(source)
     starts = log_starts(spark, source)
     heads = deleted_heads(source, starts)
@@ -102,7 +101,6 @@ def deleted_heads(source: KafkaSource, starts: Mapping[tuple[str, int], int | No
 def _join_split_gaps(frame: DataFrame) -> DataFrame:
     """Join gaps that the border of two ranges has split."""
     from pyspark.sql import Window
-    from pyspark.sql import functions as f
 
     in_order = Window.partitionBy("topic", "partition").orderBy("first_offset")
     goes_on = (f.lag("last_offset").over(in_order) + 1 == f.col("first_offset")) & (
@@ -119,8 +117,6 @@ def _join_split_gaps(frame: DataFrame) -> DataFrame:
 
 
 def _gap_rows(frame: DataFrame, top: int | None) -> list[dict[str, Any]]:
-    from pyspark.sql import functions as f
-
     order = ["topic", "partition", "first_offset"]
     chosen = frame if top is None else frame.orderBy(f.desc("offsets"), *order).limit(top)
     rows: list[dict[str, Any]] = chosen.orderBy(*order).toArrow().to_pylist()

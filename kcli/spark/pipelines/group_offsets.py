@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import KcliError, NotFound, Refused
+from kcli.spark.pipelines import columns as f
 from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.source import check_topics_exist, is_selected, load
 from kcli.spark.views.lag import LAG
@@ -78,8 +79,6 @@ def run(
 
 def _with_condition(frame: DataFrame, where: str | None) -> DataFrame:
     """Add a column with the value of `where`."""
-    from pyspark.sql import functions as f
-
     return frame.withColumn(_IS_SELECTED, f.lit(True) if where is None else f.coalesce(f.expr(where), f.lit(False)))
 
 

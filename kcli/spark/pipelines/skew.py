@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kcli.spark.pipelines import columns as f
 from kcli.spark.pipelines.result import Result, text_of
 from kcli.spark.pipelines.source import load, log_starts
 
@@ -38,8 +39,6 @@ def run(
     spark: SparkSession, source: KafkaSource, top: int = TOP, metric: str = "records", *, as_hex: bool = False
 ) -> Skew:
     """Compute the skew, with one shuffle by (topic, partition, key) whose result is persisted."""
-    from pyspark.sql import functions as f
-
     frame = load(spark, source, "records", COLUMNS)
     size = f.coalesce("key_size", f.lit(0)).cast("long") + f.coalesce("value_size", f.lit(0))
     groups = frame.groupBy("topic", "partition", "key").agg(f.count("*").alias("records"), f.sum(size).alias("bytes"))
@@ -69,8 +68,6 @@ def run(
 
 
 def _partitions(groups: DataFrame, metric: str) -> dict[tuple[str, int], dict[str, Any]]:
-    from pyspark.sql import functions as f
-
     keyed = f.col("key").isNotNull()
     hottest = f.max(f.when(keyed, f.struct(f.col(metric).alias("amount"), "key"))).alias("hottest")
     rows = groups.groupBy("topic", "partition").agg(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
+from kcli.spark.pipelines import columns as f
 from kcli.spark.pipelines.result import Result, ms_of
 from kcli.spark.pipelines.source import load
 from kcli.text import format_time
@@ -77,8 +78,6 @@ def parse_by(text: str) -> tuple[str, ...]:
 
 def run(spark: SparkSession, source: KafkaSource, options: ThroughputOptions) -> Throughput:
     """Count. Control batches are skipped; batches of aborted transactions count, except under read_committed."""
-    from pyspark.sql import functions as f
-
     frame = load(spark, source, options.view, options.columns)
     measured = _measure_records(frame) if options.exact else _measure_batches(frame, options)
     spread = measured.withColumn("window", f.explode_outer(_windows(options)))
@@ -88,8 +87,6 @@ def run(spark: SparkSession, source: KafkaSource, options: ThroughputOptions) ->
 
 
 def _measure_batches(frame: DataFrame, options: ThroughputOptions) -> DataFrame:
-    from pyspark.sql import functions as f
-
     data = frame.where("not is_control and not coalesce(is_aborted, false)")
     at, first = f.unix_millis("max_timestamp"), f.unix_millis("first_timestamp")
     is_outside_first = f.floor(at / options.slide_ms) != f.floor(first / options.slide_ms)
@@ -105,8 +102,6 @@ def _measure_batches(frame: DataFrame, options: ThroughputOptions) -> DataFrame:
 
 
 def _measure_records(frame: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as f
-
     at = f.unix_millis("timestamp")
     return frame.select(
         *(name for name in frame.columns if name not in ("timestamp", "key_size", "value_size")),
@@ -119,8 +114,6 @@ def _measure_records(frame: DataFrame) -> DataFrame:
 
 def _windows(options: ThroughputOptions) -> Column:
     """Return the starts, in ms, of all windows that contain the time `at`."""
-    from pyspark.sql import functions as f
-
     back, slide = f"sequence(0, {options.overlap - 1})", options.slide_ms
     return f.when(f.col("at").isNotNull(), f.expr(f"transform({back}, i -> (at div {slide} - i) * {slide})"))
 

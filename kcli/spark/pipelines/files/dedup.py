@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.errors import ConfigError
-from kcli.spark.pipelines.digest import digest
+from kcli.spark.pipelines import columns as f
+from kcli.spark.pipelines.columns import digest
 from kcli.spark.pipelines.files.value_fields import OWN_PREFIX
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ def columns_to_read(way: str) -> list[str]:
 
 def mark(frame: DataFrame, way: str, value: str = "value") -> DataFrame:
     """Add the columns that `keep_one` compares, while the frame still has the bytes; `value` is their column."""
-    from pyspark.sql import functions as f
-
     frame = frame.withColumn(_KEY, f.col("key"))
     return frame.withColumn(_VALUE, f.struct(f.length(value), digest(value))) if way == "key,value" else frame
 
@@ -45,7 +44,6 @@ def keep_one(frame: DataFrame, way: str) -> DataFrame:
     without a key stay. By key and value: the first copy by time.
     """
     from pyspark.sql import Window
-    from pyspark.sql import functions as f
 
     if way == "key":
         alone = f.when(f.col(_KEY).isNull(), f.struct("partition", "offset"))

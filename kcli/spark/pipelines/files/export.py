@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.spark.offset_json import offsets_dict
+from kcli.spark.pipelines import columns as f
 from kcli.spark.pipelines.files import dedup
 from kcli.spark.pipelines.files.file_size import SAMPLE_ROWS, FilePlan, measure, plan_files
 from kcli.spark.pipelines.files.shape import (
@@ -355,8 +356,6 @@ def _shaped_rows(frame: DataFrame, source: KafkaSource, export: Export) -> Shape
 
 def _observed_rows(shaped: Shaped, export: Export, counted: Observation | str) -> DataFrame:
     """Return the rows to write; `counted` observes them."""
-    from pyspark.sql import functions as f
-
     frame = shaped.frame
     failed = f.col(ERROR_COLUMN).isNotNull() if ERROR_COLUMN in frame.columns else f.lit(False)
     written = ~failed if export.dead_letter is not None else f.lit(True)

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError, KcliError, NotFound, Refused
+from kcli.spark.pipelines import columns as f
 from kcli.spark.pipelines.files.export import RFC_4180_CSV
 from kcli.spark.sink_options import HEADERS_TYPE, SINK_COLUMNS, check_columns
 from kcli.text import format_alternatives, format_duration, format_time
@@ -197,8 +198,6 @@ def _text_rows(spark: SparkSession, load: Load) -> DataFrame:
 
 
 def _from_text(load: Load, name: str) -> Column:
-    from pyspark.sql import functions as f
-
     column = f.col(f"`{name}`")
     if name in ("key", "value"):
         return f.unbase64(column) if load.value == "raw" else column
@@ -213,8 +212,6 @@ def _from_text(load: Load, name: str) -> Column:
 
 def survey_files(frame: DataFrame) -> list[FilePartition]:
     """Return the partitions in the files."""
-    from pyspark.sql import functions as f
-
     topic = f.col("topic") if "topic" in frame.columns else f.lit(None).cast("string").alias("topic")
     offset = f.col("offset")
     time = f.col("timestamp") if "timestamp" in frame.columns else f.lit(None).cast("timestamp")

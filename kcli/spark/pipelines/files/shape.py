@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
+from kcli.spark.pipelines import columns as f
 from kcli.spark.pipelines.files.value_fields import (
     ERROR_COLUMN,
     OWN_PREFIX,
@@ -181,8 +182,6 @@ def columns_to_read(shape: Shape, where: str | None) -> list[str]:
 
 def apply_shape(frame: DataFrame, shape: Shape) -> Shaped:
     """Return the frame's rows in the written form."""
-    from pyspark.sql import functions as f
-
     names = list(dict.fromkeys([*shape.columns, *shape.partition_by]))
     frame = frame.withColumn(NOT_UTF8, _not_utf8(frame, shape))
     for name, expression in OF_TIME.items():
@@ -212,8 +211,6 @@ def apply_shape(frame: DataFrame, shape: Shape) -> Shaped:
 
 def _with_fields(frame: DataFrame, shape: Shape) -> tuple[DataFrame, list[str]]:
     """Return the frame with columns of the value's fields, and the names of those that replace the value."""
-    from pyspark.sql import functions as f
-
     columns: dict[str, Column] = {}
     flat: Sequence[Field] = ()
     if shape.flatten:
@@ -251,8 +248,6 @@ def dead_letters(shaped: Shaped, shape: Shape) -> DataFrame:
 
     Its name is not ERROR_COLUMN, from which `load` sees that a file does not have the bytes of the records.
     """
-    from pyspark.sql import functions as f
-
     value = RAW_COLUMN if shape.value in DECODED else f"{_UNSHAPED}value"
     as_they_were = {"key": f"{_UNSHAPED}key", "value": value, "headers": f"{_UNSHAPED}headers"}
     columns = [f.col(as_they_were.get(name, name)).alias(name) for name in ALL_COLUMNS]
@@ -261,8 +256,6 @@ def dead_letters(shaped: Shaped, shape: Shape) -> DataFrame:
 
 
 def _not_utf8(frame: DataFrame, shape: Shape) -> Column:
-    from pyspark.sql import functions as f
-
     is_invalid = f.lit(False)
     for name in shape.text(frame.columns):
         if name == "headers":
@@ -276,8 +269,6 @@ def _decode_json(frame: DataFrame, shape: Shape) -> DataFrame:
     """Decode `value` by its schema; a value that does not match goes as text into a column of its own, so nothing is
     lost.
     """
-    from pyspark.sql import functions as f
-
     if shape.schema is None:
         raise ConfigError("--value json needs the DDL of the values")
     unread = f"{OWN_PREFIX}unread"
@@ -298,21 +289,15 @@ def _decode_json(frame: DataFrame, shape: Shape) -> DataFrame:
 
 def _as_text(bytes_: Column) -> Column:
     """Return text; invalid UTF-8 becomes U+FFFD, because readers may fail on it."""
-    from pyspark.sql import functions as f
-
     return f.make_valid_utf8(bytes_.cast("string"))
 
 
 def _as_base64(bytes_: Column) -> Column:
     """Return base64 in one line, as in JSON; Spark breaks lines after 76 characters."""
-    from pyspark.sql import functions as f
-
     return f.translate(f.base64(bytes_), "\r\n", "")
 
 
 def _headers_as_text(shape: Shape) -> Column:
-    from pyspark.sql import functions as f
-
     def one(header: Column) -> Column:
         value = (_as_base64 if shape.value == "raw" else _as_text)(header["value"])
         return f.struct(header["key"].alias("key"), value.alias("value"))
@@ -322,8 +307,6 @@ def _headers_as_text(shape: Shape) -> Column:
 
 def find_schema(spark: SparkSession, source: KafkaSource, *, rows: int = 1000) -> str:
     """Return the DDL of the first values of each partition. ConfigError if there is no JSON object."""
-    from pyspark.sql import functions as f
-
     from kcli.spark.pipelines.source import load
 
     sample = source._replace(where=None, more={**source.more, "rowLimitPerPartition": str(rows)})

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
+from kcli.spark.pipelines import columns as f
 from kcli.spark.record_schema import ALL
 from kcli.text import closest_name
 
@@ -138,8 +139,6 @@ def _hint(step: str, inside: Collection[str]) -> str:
 
 def field_column(field: Field) -> Column:
     """Return the column of a field of the decoded value."""
-    from pyspark.sql import functions as f
-
     column = f.col("value")
     for step in field.path:
         column = column.getField(step)
