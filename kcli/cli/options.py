@@ -1,4 +1,6 @@
-"""The options of every networked command, merged with files, environment variables and defaults.
+"""The options that several families share: those of every networked command, of schemas, and common checks.
+
+The options of networked commands are merged with files, environment variables and defaults.
 
 A value has six sources. From strongest to weakest:
 
@@ -15,7 +17,7 @@ The current profile is the default cluster: its properties apply only if nothing
 """
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, TypeVar, cast
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from kcli.client.config import ClientConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.schemas.registry_client import SchemaRegistry
+    from kcli.schemas.serdes import Side
 
     C = TypeVar("C", bound=ClientConfig)
 
@@ -389,6 +392,19 @@ RegistryOption: TypeAlias = Annotated[
     ),
 ]
 
+SchemaFileOption: TypeAlias = Annotated[
+    list[str] | None,
+    Option(
+        "--schema-file",
+        metavar="[key=|value=]FILE",
+        help="Schema of -s in a file (.avsc, .proto, .json), without a registry or beside it. [value]",
+    ),
+]
+MessageOption: TypeAlias = Annotated[
+    list[str] | None,
+    Option("--message", metavar="[key=|value=]NAME", help="Protobuf message in the schema file. [value; the first]"),
+]
+
 # The options of commands that set a property of Kafka: an error names the option, not the property.
 _OPTION_OF = {
     "acks": "--acks",
@@ -449,3 +465,26 @@ def check_interval(seconds: float) -> None:
     """Raise `ConfigError` unless `seconds` is a usable --interval."""
     if not 0 < seconds < 1e6:
         raise ConfigError(f"--interval: {seconds:g} is not valid; use a number of seconds above 0")
+
+
+SIDES: "tuple[Side, Side]" = ("key", "value")
+
+
+def by_side(option: str, texts: Iterable[str], default: "Sequence[Side]") -> "dict[Side, str]":
+    """Return the values of an option of the form `[key=|value=]TEXT` by side; without a side, TEXT is for `default`.
+
+    Raise ConfigError for an empty text and for two values of one side.
+    """
+    chosen: dict[Side, str] = {}
+    for given in texts:
+        text = given.partition("=")[2]
+        sides: Sequence[Side] = [side for side in SIDES if given.startswith(f"{side}=")]
+        if not sides:
+            sides, text = default, given
+        if not text:
+            raise ConfigError(f"{option}: '{given}' is not valid; use {option} [key=|value=]...")
+        for side in sides:
+            if side in chosen:
+                raise ConfigError(f"{option}: {side} is given twice, as {chosen[side]} and as {text}")
+            chosen[side] = text
+    return chosen

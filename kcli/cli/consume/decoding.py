@@ -20,7 +20,7 @@ from kcli.cli.consume.decoded_columns import DecodedColumns, schema_headers
 from kcli.cli.consume.expressions import select, where
 from kcli.cli.consume.render_decoded import decoded_json_objects
 from kcli.cli.consume.text_columns import joined_spans
-from kcli.cli.serde_options import SIDES, by_side
+from kcli.cli.options import SIDES, by_side
 from kcli.errors import ConfigError
 from kcli.schemas.serdes import WITH_SCHEMA, DecodeError, make_decoder
 

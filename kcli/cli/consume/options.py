@@ -13,9 +13,8 @@ import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
-from kcli.cli.options import RegistryOption
+from kcli.cli.options import MessageOption, RegistryOption, SchemaFileOption
 from kcli.cli.parser import Argument, Option, given_options
-from kcli.cli.serde_options import MessageOption, SchemaFileOption
 from kcli.consumer.read_range import ReadRange
 from kcli.errors import ConfigError
 from kcli.log_place import (

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcli.cli.serde_options import SIDES, by_side
+from kcli.cli.options import SIDES, by_side
 from kcli.errors import ConfigError
 from kcli.schemas.serdes import MAX_DEPTH, NAMES, WITH_SCHEMA, EncodeError, make_encoder
 from kcli.schemas.simple_formats import read_json

@@ -2,9 +2,8 @@
 
 from typing import Annotated, NamedTuple
 
-from kcli.cli.options import RegistryOption, naming
+from kcli.cli.options import MessageOption, RegistryOption, SchemaFileOption, naming
 from kcli.cli.parser import Argument, Option
-from kcli.cli.serde_options import MessageOption, SchemaFileOption
 from kcli.errors import ConfigError
 from kcli.settings import invalid_value
 from kcli.text import parse_time
