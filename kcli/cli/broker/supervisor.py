@@ -64,7 +64,7 @@ class Process:
         self.exit_code: int | None = None
         self._status_fd = status_fd
         self._output_fd = output_fd
-        self._partial = {status_fd: b"", output_fd: b""}
+        self._partial: dict[int, list[bytes]] = {status_fd: [], output_fd: []}
         self.open_fds = {status_fd, output_fd}
 
     def __repr__(self) -> str:
@@ -80,9 +80,14 @@ class Process:
     def read(self, fd: int, log: Callable[[str, str], None]) -> None:
         """Take what a pipe has: lines for the log, or the process's status."""
         data = os.read(fd, _READ_BYTES)
-        *lines, self._partial[fd] = (self._partial[fd] + data).split(b"\n")
+        first, *others = data.split(b"\n")
+        partial, lines = self._partial[fd], others[:-1]
+        partial.append(first)
+        if others:
+            lines.insert(0, b"".join(partial))
+            partial[:] = others[-1:]
         if not data:
-            lines, self._partial[fd] = [self._partial[fd]] if self._partial[fd] else [], b""
+            lines = [line] if (line := b"".join(partial)) else []
             os.close(fd)
             self.open_fds.discard(fd)
         for line in lines:

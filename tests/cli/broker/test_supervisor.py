@@ -6,8 +6,12 @@ import os
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
+import pytest
+
+from kcli.cli.broker.supervisor import Process
 from tests.limits import killed_after
 
 COMMAND = [sys.executable, "-m", "tests.cli.broker.supervised"]
@@ -51,3 +55,23 @@ def _exists(pid: int) -> bool:
         return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
     except (ProcessLookupError, FileNotFoundError):
         return False
+
+
+def test_a_long_line_is_not_copied_again_with_each_read() -> None:
+    """A node may print megabytes without a line feed, such as a traceback with a record in it."""
+    reads, lines = [b"x" * 1000] * 2000 + [b"\na\nb", b"c\n", b"last", b""], list[str]()
+    status_fd, other_end = os.pipe()
+    process = Process("node", 1, status_fd, other_end)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "read", lambda fd, size: reads.pop(0))
+        tracemalloc.start()
+        try:
+            while reads:
+                process.read(other_end, lambda name, line: lines.append(line))
+                if len(reads) == 5:
+                    assert tracemalloc.get_traced_memory()[1] < 1_000_000  # 2,000 references to one object
+        finally:
+            tracemalloc.stop()
+    os.close(status_fd)
+    assert lines == ["x" * 2_000_000, "a", "bc", "last"]
+    assert process.open_fds == {status_fd}
