@@ -268,17 +268,14 @@ class FetchBuffer:
     def _decoded_alone(self, section: Section) -> DecodedSection:
         """Decode one section of a chunk for which the memory was too small: only those that need too much fail."""
         from kcli.protocol.records.columns import RecordColumns
+        from kcli.protocol.records.compression import out_of_memory
         from kcli.protocol.records.sections import DecodedSection
 
         try:
             return self._decoded([section])[0]
         except MemoryError:
-            (topic, partition), offset, size = section.tp, section.fetch_offset, len(section.data)
-            text = (
-                f"there is not enough memory to decode {size} bytes of {section.tp} from offset {offset} on; "
-                "set a smaller max.partition.fetch.bytes or max.decompressed.batch.bytes"
-            )
-            error = RecordTooLarge(text, topic=topic, partition=partition, offset=offset, received=size)
+            offset = section.fetch_offset
+            error = out_of_memory(section.tp, offset, len(section.data))
             return DecodedSection(RecordColumns.empty(), offset, error=error)
 
     def _hand_over(self, received: CompletedFetch) -> list[tuple[TopicPartition, RecordColumns]]:

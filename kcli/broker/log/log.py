@@ -33,7 +33,7 @@ from kcli.broker.log.segments import (
     segment_number,
 )
 from kcli.broker.log.transaction_index import TransactionIndex
-from kcli.broker.log.validator import batches_of_leader, validate_and_assign
+from kcli.broker.log.validator import RecordsRefused, batches_of_leader, validate_and_assign
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, CorruptRecords, RecordTooLarge
 from kcli.protocol.records.batch import BatchInfo, Buffer
@@ -179,15 +179,20 @@ class Log:
         """
         self._check_open()
         config = self.config
-        info = validate_and_assign(
-            records if type(records) is memoryview else memoryview(records),
-            base_offset=self.log_end_offset,
-            leader_epoch=leader_epoch,
-            config=config,
-            now_wall_ms=now_wall_ms,
-            from_client=from_client,
-            max_decompressed_bytes=self.max_decompressed_bytes,
-        )
+        records = records if type(records) is memoryview else memoryview(records)
+        try:
+            info = validate_and_assign(
+                records,
+                base_offset=self.log_end_offset,
+                leader_epoch=leader_epoch,
+                config=config,
+                now_wall_ms=now_wall_ms,
+                from_client=from_client,
+                max_decompressed_bytes=self.max_decompressed_bytes,
+            )
+        except MemoryError:
+            text = f"there is not enough memory to check a batch of {len(records)} bytes for {self.tp}"
+            raise RecordsRefused(ErrorCode.MESSAGE_TOO_LARGE, text) from None
         if from_client or (info.is_transactional and not info.is_control):
             duplicate = self.producers.check(info, verification, from_client=from_client)
             if duplicate is not None:

@@ -392,16 +392,20 @@ def decode_acquired(
     """Return the records at the acquired offsets, and the offset from which on nothing is decoded.
 
     Batches that together are too large for memory when they are decompressed are left. Raise CorruptRecords, and
-    RecordTooLarge for a batch that decompresses to more than `max_bytes`.
+    RecordTooLarge for a batch that decompresses to more than `max_bytes`, or to more than the memory has room for.
     """
     import numpy as np
 
+    from kcli.protocol.records.compression import out_of_memory
     from kcli.protocol.records.decode import decode_sections
     from kcli.protocol.records.sections import RecordSection
 
     firsts, lasts = (np.array(column, np.int64) for column in zip(*ranges, strict=True))
     section = RecordSection(tp.topic, tp.partition, data, ranges[0][0])
-    (decoded,) = decode_sections([section], max_decompressed_bytes=max_bytes)
+    try:
+        (decoded,) = decode_sections([section], max_decompressed_bytes=max_bytes)
+    except MemoryError:
+        raise out_of_memory(tp, ranges[0][0], len(memoryview(data))) from None
     if decoded.error is not None:
         raise decoded.error
     columns = decoded.columns

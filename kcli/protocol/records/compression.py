@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import zlib
+from typing import TYPE_CHECKING
 
 from kcli.errors import ConfigError, RecordTooLarge
+
+if TYPE_CHECKING:
+    from kcli.structs import TopicPartition
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 CODEC_IDS = {name: number for number, name in enumerate(CODEC_NAMES)}
@@ -49,6 +53,15 @@ def too_large(offset: int, next_offset: int, limit: int) -> RecordTooLarge:
         offset=offset,
         next_offset=next_offset,
     )
+
+
+def out_of_memory(tp: TopicPartition, offset: int, size: int) -> RecordTooLarge:
+    """Return the error of `size` fetched bytes of a partition for which the memory was too small."""
+    text = (
+        f"there is not enough memory to decode {size} bytes of {tp} from offset {offset} on; "
+        "set a smaller max.partition.fetch.bytes or max.decompressed.batch.bytes"
+    )
+    return RecordTooLarge(text, topic=tp.topic, partition=tp.partition, offset=offset, received=size)
 
 
 def _xerial_snappy(payload: bytes) -> bytes:

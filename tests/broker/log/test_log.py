@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from kcli.broker.log import validator
 from kcli.broker.log.log import Log
 from kcli.broker.log.producer_checks import NOT_VERIFIED
 from kcli.error_codes import ErrorCode
@@ -220,6 +221,19 @@ def test_refused_batch_leaves_the_log_unchanged(keeper: Keeper) -> None:
     assert log.log_end_offset == 1
     assert append(log, b"c").base_offset == 1
     assert values(log) == [b"a", b"c"]
+
+
+def test_batch_that_memory_is_too_small_for_is_refused_with_its_place_and_size(
+    keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_small(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    log, data = keeper.open(), batch(b"a")
+    monkeypatch.setattr(validator, "summarize_records", too_small)
+    with pytest.raises(BrokerError, match=f"not enough memory to check a batch of {len(data)} bytes for {log.tp}") as e:
+        log.append(data, leader_epoch=0, now_wall_ms=NOW)
+    assert (e.value.code, log.log_end_offset) == (ErrorCode.MESSAGE_TOO_LARGE, 0)
 
 
 def test_duplicate_batch_returns_its_first_offsets_and_is_not_written(keeper: Keeper) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcli.consumer.share.share_consumer import decode_acquired
 from kcli.consumer.share.share_session import (
     AcknowledgeType,
     PartitionId,
@@ -16,6 +17,9 @@ from kcli.consumer.share.share_session import (
     acknowledged_ranges,
     merged,
 )
+from kcli.errors import RecordTooLarge
+from kcli.protocol.records import decode
+from kcli.structs import TopicPartition
 
 GAP, ACCEPT, RELEASE, REJECT = AcknowledgeType
 ORDERS, BILLS = UUID(int=1), UUID(int=2)
@@ -30,6 +34,16 @@ def test_an_offset_without_a_record_is_a_gap() -> None:
 def test_records_after_the_last_printed_one_are_released() -> None:
     ranges = merged(acknowledged_ranges([(0, 2), (7, 9)], [0, 1, 2, 7, 8, 9], REJECT, 8))
     assert ranges == [Range(0, 2, REJECT), Range(7, 7, REJECT), Range(8, 9, RELEASE)]
+
+
+def test_records_that_memory_is_too_small_for_fail_with_their_place_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_small(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(decode, "decode_sections", too_small)
+    with pytest.raises(RecordTooLarge, match="not enough memory to decode 100 bytes of orders-3 from offset 7 on") as e:
+        decode_acquired(TopicPartition("orders", 3), bytes(100), [(7, 9)], 1 << 20)
+    assert e.value.evidence == {"topic": "orders", "partition": 3, "offset": 7, "received": 100}
 
 
 @given(
