@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from kcli.broker.security.listeners import Endpoint
 
 _CREATE_EARLIER_TOPICS_VERSION = 7
-_ANY_ADDRESS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def reason_to_be_alone(config: BrokerConfig) -> str | None:
@@ -108,11 +107,9 @@ class CombinedBroker:
         _check_directory(self.config)
         self.controller.start()
         try:
-            one = self.controller.endpoints[0]
-            host = _ANY_ADDRESS.get(one.host, one.host)
             properties = {
                 "process.roles": "broker",
-                "controller.quorum.bootstrap.servers": f"[{host}]:{one.port}" if ":" in host else f"{host}:{one.port}",
+                "controller.quorum.bootstrap.servers": self.controller.endpoints[0].address,
                 "controller.quorum.voters": None,
             }
             node = Broker(self.config.with_properties(properties), log=self._log, data_dir=self.controller.data)

@@ -21,6 +21,7 @@ from kcli.broker.group.group_conversion import can_downgrade, classic_metadata, 
 from kcli.broker.group.heartbeat_rules import check_instance, check_size
 from kcli.broker.group.joining import FIRST_VERSION_WITH_MEMBER_ID_REQUIRED, JoinAttempt
 from kcli.broker.group.responses import sync_error
+from kcli.broker.serving.client_address import host_of_member
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ProtocolError
 from kcli.protocol.consumer_protocol import PROTOCOL_TYPE, Subscription, decode_subscription
@@ -210,7 +211,7 @@ def _joined(before: ConsumerGroupMember, attempt: JoinAttempt, subscription: Sub
         subscribed_topics=frozenset(subscription.topics),
         subscribed_regex="",
         client_id=context.client_id or "",
-        client_host=f"/{context.client_host}",  # as Java prints an address without a name
+        client_host=host_of_member(context.client_host),
         classic=classic_metadata(request.session_timeout_ms, attempt.protocols),
     )
 

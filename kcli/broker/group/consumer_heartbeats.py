@@ -47,6 +47,7 @@ from kcli.broker.group.regex_subscriptions import RegexChange, RegexSubscription
 from kcli.broker.group.states import GroupState
 from kcli.broker.group.target_assignment import compute_targets
 from kcli.broker.group.topic_hash import group_hash
+from kcli.broker.serving.client_address import host_of_member
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.messages.consumer_group_heartbeat import (
@@ -264,7 +265,7 @@ class ConsumerHeartbeats:
                 member.subscribed_regex if request.subscribed_topic_regex is None else request.subscribed_topic_regex
             ),
             client_id=context.client_id or "",
-            client_host=f"/{context.client_host}",  # as Java prints an address without a name
+            client_host=host_of_member(context.client_host),
             classic=None,
         )
         return MemberChange(member, after, replaced_id)

@@ -9,6 +9,7 @@ from kcli.broker.group.classic_group import ClassicGroup, ClassicGroupMember, Pr
 from kcli.broker.group.rebalancer import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalancer
 from kcli.broker.group.responses import join_error, join_response
 from kcli.broker.group.states import GroupState
+from kcli.broker.serving.client_address import host_of_member
 from kcli.broker.serving.pending import Pending
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
@@ -91,7 +92,7 @@ def _add_member(rebalancer: Rebalancer, group: ClassicGroup, attempt: JoinAttemp
         member_id=member_id,
         group_instance_id=request.group_instance_id,
         client_id=context.client_id or "",
-        client_host=f"/{context.client_host}",  # as Java prints an address without a name
+        client_host=host_of_member(context.client_host),
         rebalance_timeout_ms=attempt.rebalance_timeout_ms,
         session_timeout_ms=request.session_timeout_ms,
         protocols=attempt.protocols,

@@ -117,6 +117,9 @@ def suggestion(name: str) -> str | None:
     return f"{_PREFIX}{listener}.{close}" if close else None
 
 
+_LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
 class Endpoint(NamedTuple):
     """One listener: `host` and `port` to listen on, and the address that clients are told; None: the same.
 
@@ -129,6 +132,12 @@ class Endpoint(NamedTuple):
     port: int
     advertised_host: str | None = None
     advertised_port: int | None = None
+
+    @property
+    def address(self) -> str:
+        """`host:port` for clients of this machine; a listener of all addresses has that of the loopback interface."""
+        host = _LOOPBACK.get(self.host, self.host)
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     @property
     def has_tls(self) -> bool:

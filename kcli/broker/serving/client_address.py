@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 
 _MAPPED_PREFIX = bytes(10) + b"\xff\xff"
 
@@ -24,6 +25,18 @@ def canonical_address(text: str) -> str:
         return socket.inet_ntop(socket.AF_INET, packed[len(_MAPPED_PREFIX) :])
     shortest = socket.inet_ntop(socket.AF_INET6, packed)
     return f"{shortest}%{_interface_number(scope)}" if scope else shortest
+
+
+def host_of_member(address: str) -> str:
+    """Return an address of `canonical_address` as Kafka describes the host of a member: Java's `InetAddress.toString`.
+
+    It begins with a slash, because there is no host name, and all eight groups of an IPv6 address are written.
+    """
+    address, percent, scope = address.partition("%")
+    if ":" in address:
+        groups = struct.unpack(">8H", socket.inet_pton(socket.AF_INET6, address))
+        address = ":".join(f"{group:x}" for group in groups)
+    return f"/{address}{percent}{scope}"
 
 
 def _interface_number(scope: str) -> str:

@@ -57,7 +57,8 @@ class EmbeddedBroker:
         self._control = Control()
 
     def __repr__(self) -> str:
-        return f"<EmbeddedBroker 127.0.0.1:{self._port} {self._loop.state} {self.data_dir}>"
+        address = next(iter(self._addresses.values()), f"127.0.0.1:{self._port}")
+        return f"<EmbeddedBroker {address} {self._loop.state} {self.data_dir}>"
 
     def __enter__(self) -> EmbeddedBroker:
         try:
@@ -77,9 +78,9 @@ class EmbeddedBroker:
     @property
     def address(self) -> str:
         """`127.0.0.1:port`, for `bootstrap.servers`; unchanged by restarts. ValueError before the first start."""
-        if not self._port:
+        if not self._addresses:
             raise ValueError("the broker has no address before its first start")
-        return f"127.0.0.1:{self._port}"
+        return next(iter(self._addresses.values()))
 
     bootstrap_servers = address
 
@@ -127,7 +128,7 @@ class EmbeddedBroker:
         broker.control = self._control
         broker.start()
         self._port = broker.port
-        self._addresses = {one.name: f"127.0.0.1:{one.port}" for one in broker.endpoints}
+        self._addresses = {endpoint.name: endpoint.address for endpoint in broker.endpoints}
         if self._acls is not None:
             broker.alone.add_acls(self._acls)
         self._loop.start(broker, lambda: broker.is_serving)
