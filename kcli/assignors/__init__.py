@@ -23,4 +23,7 @@ No threads, no I/O, no clock: everything here is values in, values out, and dete
   one.
 - User data of a sticky member that cannot be decoded counts as absent; it must not stop the group.
 - The lookup imports every assignor, so commands import it inside `run`.
+
+Tests: `test_properties` and `test_server` test all assignors, and `tests/interop/assignors` compares them with Kafka's
+classes.
 """

@@ -24,4 +24,8 @@ parts of `Broker`.
   frame before it goes to the disk, so a handler must not keep or reuse it.
 - A Fetch response carries file slices, not bytes: the selector sends them with sendfile where it can.
 - An error of one partition is a row. Requests that name a resource twice are refused per resource, as in Apache Kafka.
+
+Tests: handlers of one subject share a file, such as `test_topics` and `test_admin_requests`; those of groups and
+transactions are tested in `tests/broker/group` and `tests/broker/transaction`, those of ACLs and tokens in
+`tests/broker/security`.
 """

@@ -15,4 +15,6 @@ No threads, and no state apart from the progress bar, which its owner ticks.
 - Everything from brokers and records is escaped before it reaches a terminal, but not in a pipe.
 - rich and tabulate are imported only when a table is printed; both take longer to import than most commands run. Large
   tables use neither (`table.FAST_ABOVE`).
+
+Tests: `test_report` tests all formats, by what is printed.
 """

@@ -10,4 +10,6 @@ adds a schema. `options` has the registry and the schema file that the commands 
 - `diff` compares the fields (`kcli.schemas.outline`), not the texts: registries reformat a text, and order and white
   space mean nothing.
 - A schema file without --reference gets the references of the newest version, with which it was most likely written.
+
+Tests: `test_schema_commands` tests all commands, with a registry in the process.
 """

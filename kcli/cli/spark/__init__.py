@@ -21,4 +21,7 @@ KeyboardInterrupt in the main thread.
 - PySpark installs its own signal handlers when a session starts, so the commands install theirs again.
 - Numbers are rounded for output only; conditions of --fail-if see the exact values.
 - pyspark, pyarrow, plotly and rich are imported in functions, so that --help and errors are fast.
+
+Tests: options of all commands in `tests/cli/spark` and `tests/spark/pipelines`, their results in
+`tests/spark/test_jvm_pipelines_*`.
 """

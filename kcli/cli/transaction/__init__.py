@@ -10,4 +10,6 @@ shared options. `abort` follows the contract of `kcli.cli.mutation`.
 - `hanging` reports only what every coordinator has denied, twice: a transaction may end between two requests.
 - `abort` has two forms because there are two owners: a coordinator ends a transaction in all its partitions; for one
   that no coordinator knows, each leader of a partition gets the abort.
+
+Tests: `test_transaction` tests all commands, on one scene of transactions.
 """

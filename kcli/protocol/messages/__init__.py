@@ -11,4 +11,7 @@ have Kafka's names in snake_case, and every class docstring lists the changes by
 - A field's default is Kafka's, so that a field not set is encoded as Kafka's own client does.
 - Responses differ between versions in meaning, not only in fields: DescribeGroups reports an unknown group as "Dead" up
   to v5, and as error 69 from v6 on. The docstrings say so.
+
+Tests: `tests/protocol` tests all messages together (`test_golden`, `test_audit`, `test_captures`), and there is no file
+for each.
 """

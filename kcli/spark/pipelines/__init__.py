@@ -23,4 +23,6 @@ other pipelines are DataFrame expressions only.
 - A filter (`where`) is applied by Spark; the source only prunes with it, if the session allows pushdown.
 - Long values are compared by SHA-256 and size (`columns.digest`), so that a shuffle does not move them.
 - A record without a timestamp (-1) is one millisecond before 1970 in Spark, as in the connector.
+
+Tests: pipelines that are alike share a file, and `tests/spark/test_jvm_pipelines_*` runs them in a JVM.
 """

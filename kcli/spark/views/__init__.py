@@ -14,4 +14,6 @@ streamed. The others (offsets, groups, members, lag) are snapshots of the cluste
 - A batch is a row of `batches` in the range that has its last offset, so ranges that split a batch count it once.
 - `commits` reads __consumer_offsets, which is compacted: its rows are not the complete history.
 - The modules import pyarrow and the admin package inside functions: the driver needs only the columns.
+
+Tests: `test_views` tests all views without a JVM, `tests/spark/test_jvm_views.py` with one.
 """
