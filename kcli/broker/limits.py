@@ -1,4 +1,4 @@
-"""What the embedded broker deliberately lacks: the one list, from which the README's limits are made."""
+"""Deliberate limits of the embedded broker: the one list, from which the README's limits are made."""
 
 from __future__ import annotations
 

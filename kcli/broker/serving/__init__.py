@@ -1,4 +1,4 @@
-"""How a broker or a controller serves: connections, requests, time and the one loop that owns everything.
+"""Serving of a broker or a controller: connections, requests, time and the one loop that owns everything.
 
 - `server.SocketServer`: from the selector to the handlers and back. `server_loop.ServerLoop`: the loop of a process.
 - `request_context.RequestContext`: who asks, in which version. `pending.Pending`: an answer that comes later.
