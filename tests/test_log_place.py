@@ -8,9 +8,11 @@ import pytest
 
 from kcli.cli.consume.options import parse_offset_spec
 from kcli.cli.offsets.options import TargetOptions
+from kcli.cli.spark.options import end_options, start_options
 from kcli.cli.topic.truncate import parse_before
 from kcli.errors import ConfigError
 from kcli.log_place import LOG_END, LOG_START, Place, ends_before_start, parse_place, parse_place_option, resolve
+from kcli.spark.start_end import read_end, read_start
 
 NOW = 1_700_000_000_123
 HOUR = 3_600_000
@@ -50,6 +52,15 @@ def reset(text: str) -> Place:
     return target
 
 
+def source_place(*, stream: bool | None = None, **options: str) -> Place:
+    """Return the only place of these options of the Spark source."""
+    given = {name.lower(): value for name, value in options.items()}
+    is_start = any(name.startswith("starting") for name in options)
+    spec = read_start(given, stream=stream).at if is_start else read_end(given, stream=stream).at
+    assert isinstance(spec, Place)
+    return spec
+
+
 def consume(text: str) -> Place:
     return parse_offset_spec(text, NOW)[1].start
 
@@ -59,15 +70,29 @@ FAMILIES: dict[str, Callable[[str], Place]] = {
     "consume": consume,
     "offsets reset": reset,
     "topic truncate": lambda text: parse_before(text, NOW),
+    "startingOffsets": lambda text: source_place(startingOffsets=text),
+    "startingOffsets of a batch": lambda text: source_place(stream=False, startingOffsets=text),
+    "endingOffsets": lambda text: source_place(endingOffsets=text),
+    "--from": lambda text: source_place(**start_options(text, NOW)),
+    "--until": lambda text: source_place(**end_options(text, NOW)),
 }
-SENSELESS = {"topic truncate": [LOG_START]}
+SENSELESS = {
+    "topic truncate": [LOG_START],
+    "startingOffsets of a batch": [LOG_END],
+    "endingOffsets": [LOG_START],
+    "--until": [LOG_START],
+}
+LONG_NUMBERS = {"--from", "--until"}  # where a long number without "@" is a time, as it always was
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("text", PLACES)
 def test_every_family_takes_every_spelling(family: str, text: str) -> None:
-    if PLACES[text] in SENSELESS.get(family, []):
-        with pytest.raises(ConfigError, match=f"'{text}' is not valid"):
+    if family in LONG_NUMBERS and text.isdigit() and len(text) > 7:
+        with pytest.raises(ConfigError, match=f"{family}: '@{text}' is not valid; .* seconds since 1970"):
+            FAMILIES[family](text)
+    elif PLACES[text] in SENSELESS.get(family, []):
+        with pytest.raises(ConfigError, match=r"is not valid|cannot be"):
             FAMILIES[family](text)
     else:
         assert FAMILIES[family](text).at(NOW) == PLACES[text].at(NOW)

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import ConfigError, KcliError, NotFound
+from kcli.log_place import Place, resolve
 from kcli.spark.loss import Decision, decide_end, decide_start
-from kcli.spark.offset_json import EARLIEST_OFFSET, LATEST_OFFSET
 from kcli.spark.selection import check_exists
-from kcli.spark.start_end import Ago, Everywhere, Moment, Moments, Offsets, OfGroup, Spec, Start, moment_ms
+from kcli.spark.start_end import ByPartition, End, OfGroup, Spec, Start
 from kcli.spark.task_ranges import TaskRange, split_ranges
 from kcli.structs import TopicPartition
 from kcli.text import format_time
@@ -47,7 +47,7 @@ def plan_batch(options: SourceOptions, lookup: Lookup) -> Plan:
     """
     committed, logs = start_bounds(options, lookup)
     starts_requested = resolve_start(options.starting, logs, committed, lookup)
-    ends_requested = _resolve_end(options.ending.at, logs, lookup)
+    ends_requested = _resolve_end(options.ending, logs, lookup)
     for tp in sorted(logs):
         if starts_requested[tp] > ends_requested[tp]:
             if not isinstance(options.starting.at, OfGroup):
@@ -135,11 +135,10 @@ def _check_exact(options: SourceOptions, partitions: set[TopicPartition]) -> Non
 
 def _check_set(at: Spec, partitions: set[TopicPartition], side: str) -> None:
     """Apply the connector's rule: JSON names every partition that is read, and no other."""
-    if not isinstance(at, (Offsets, Moments)):
+    if not isinstance(at, ByPartition):
         return
-    named = at.offsets.keys() if isinstance(at, Offsets) else at.times.keys()
-    name = f"{side}Offsets" if isinstance(at, Offsets) else f"{side}OffsetsByTimestamp"
-    hint = " (-1: latest, -2: earliest)" if isinstance(at, Offsets) else ""
+    named, name = at.places.keys(), f"{side}{at.option}"
+    hint = " (-1: latest, -2: earliest)" if at.option == "Offsets" else ""
     if missing := partitions - named:
         raise ConfigError(f"{name} must name every partition that is read{hint}; {_partition_list(missing)} missing")
     if extra := named - partitions:
@@ -153,20 +152,21 @@ def resolve_start(
     at = starting.at
     if isinstance(at, OfGroup):
         return _group_offsets(starting, at.group, logs, committed)
-    if isinstance(at, (Moment, Moments, Ago)):
-        offsets = _at_times(at, logs, lookup)
-        unmatched = {tp for tp, offset in offsets.items() if offset < 0}
-        if unmatched and starting.no_match == "error":
-            raise ConfigError(
-                f"{_partition_list(unmatched)}: no record at or after {_start_time(at, min(unmatched), lookup)}; "
-                "use startingOffsetsByTimestampStrategy=latest to start at the log end"
-            )
-        return {tp: logs[tp].end if offset < 0 else offset for tp, offset in offsets.items()}
-    return _resolve_sentinels(at, logs)
+    places = _places(at, logs, lookup)
+    offsets, unmatched = _offsets_of(places, logs, lookup)
+    if unmatched and starting.no_match == "error":
+        time = format_time(places[min(unmatched)].n)
+        raise ConfigError(
+            f"{_partition_list(unmatched)}: no record at or after {time}; "
+            "use startingOffsetsByTimestampStrategy=latest to start at the log end"
+        )
+    return offsets
 
 
-def _start_time(at: Moment | Moments | Ago, tp: TopicPartition, lookup: Lookup) -> str:
-    return format_time(at.times[tp] if isinstance(at, Moments) else moment_ms(at, lookup.now_ms()))
+def _resolve_end(ending: End, logs: Mapping[TopicPartition, LogEnds], lookup: Lookup) -> dict[TopicPartition, int]:
+    """Return the requested end offset of each log; it may no longer exist."""
+    assert not isinstance(ending.at, OfGroup)  # refused with the options
+    return _offsets_of(_places(ending.at, logs, lookup), logs, lookup)[0]
 
 
 def _group_offsets(
@@ -183,36 +183,31 @@ def _group_offsets(
     return {tp: committed.get(tp, log.end if latest else log.start) for tp, log in logs.items()}
 
 
-def _resolve_end(at: Spec, logs: Mapping[TopicPartition, LogEnds], lookup: Lookup) -> dict[TopicPartition, int]:
-    if isinstance(at, (Moment, Moments, Ago)):
-        offsets = _at_times(at, logs, lookup)
-        return {tp: logs[tp].end if offset < 0 else offset for tp, offset in offsets.items()}
-    return _resolve_sentinels(at, logs)
+def _places(
+    at: Place | ByPartition, logs: Mapping[TopicPartition, LogEnds], lookup: Lookup
+) -> dict[TopicPartition, Place]:
+    """Return the place in each log; relative times are relative to now."""
+    if isinstance(at, ByPartition):
+        return {tp: at.places[tp] for tp in logs}
+    return dict.fromkeys(logs, at.at(lookup.now_ms()))
 
 
-def _resolve_sentinels(at: Spec, logs: Mapping[TopicPartition, LogEnds]) -> dict[TopicPartition, int]:
-    offsets = at.offsets if isinstance(at, Offsets) else None
-    default = at.offset if isinstance(at, Everywhere) else LATEST_OFFSET
-    resolved = {}
-    for tp, log in logs.items():
-        offset = default if offsets is None else offsets[tp]
-        resolved[tp] = {EARLIEST_OFFSET: log.start, LATEST_OFFSET: log.end}.get(offset, offset)
-    return resolved
+def _offsets_of(
+    places: Mapping[TopicPartition, Place], logs: Mapping[TopicPartition, LogEnds], lookup: Lookup
+) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
+    """Return the offset of each place, and the partitions without a record at or after its time: these are log ends.
 
-
-def _at_times(
-    at: Moment | Moments | Ago, logs: Mapping[TopicPartition, LogEnds], lookup: Lookup
-) -> dict[TopicPartition, int]:
-    """Return the first offset at or after the time for each partition, -1 for none.
-
-    Limited to the log end that was read before, because later records do not belong to this read.
+    An offset by time or count is limited to the log end that was read before, because later records do not belong to
+    this read.
     """
-    if isinstance(at, Moments):
-        times = {tp: at.times[tp] for tp in logs}
-    else:
-        times = dict.fromkeys(logs, moment_ms(at, lookup.now_ms()))
-    offsets = lookup.at_times(times)
-    return {tp: min(offsets.get(tp, -1), log.end) for tp, log in logs.items()}
+    times = {tp: place.n for tp, place in places.items() if place.kind == "time"}
+    at_times = lookup.at_times(times) if times else {}
+    offsets = {}
+    for tp, place in places.items():
+        log = logs[tp]
+        offset = resolve(place, log.start, log.end, at_times.get(tp))
+        offsets[tp] = offset if place.kind == "offset" else min(offset, log.end)
+    return offsets, {tp for tp in times if at_times.get(tp, -1) < 0}
 
 
 def _partition_list(partitions: Iterable[TopicPartition]) -> str:

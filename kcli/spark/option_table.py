@@ -75,7 +75,8 @@ _CONNECTORS = (
     _option(
         "startingOffsets",
         "String",
-        "Start: earliest, latest, JSON by partition (-2 earliest, -1 latest), group:NAME, or -1h.",
+        "Start: earliest, latest, 100, +100, -100, @TIME, -1h, group:NAME, or JSON by partition (-2 earliest, -1 "
+        "latest).",
     ),
     _option(
         "startingOffsetsByTimestampStrategy",
@@ -90,7 +91,11 @@ _CONNECTORS = (
         parse=_time_ms,
     ),
     _option("endingOffsetsByTimestamp", "String", "End time of each partition: JSON of ms since the epoch."),
-    _option("endingOffsets", "String", "End of a batch: latest, JSON by partition (-1 latest), or -1h."),
+    _option(
+        "endingOffsets",
+        "String",
+        "End of a batch: latest, 100, +100, -100, @TIME, -1h, or JSON by partition (-1 latest).",
+    ),
     _option(
         "failOnDataLoss", "Boolean", "If records no longer exist: fail (true), or log it and continue; default true."
     ),

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.client.librdkafka import canonical
 from kcli.errors import ConfigError
+from kcli.log_place import LOG_END, LOG_START
 from kcli.spark.client_options import check_kafka
 from kcli.spark.offset_json import read_partitions
 from kcli.spark.option_table import CANONICAL, KAFKA, OPTIONS, REGISTRY, unknown_option
 from kcli.spark.record_schema import Columns, record_columns
 from kcli.spark.selection import Assign, Pattern, Selection, Subscribe, compile_pattern
-from kcli.spark.start_end import EARLIEST, LATEST, End, Start, check_order, read_end, read_start
+from kcli.spark.start_end import End, Start, check_order, read_end, read_start
 from kcli.structs import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ class SourceOptions(NamedTuple):
     selection: Selection | None = None
     view: str = "records"
     columns: tuple[str, ...] | None = None
-    starting: Start = Start(EARLIEST)
-    ending: End = End(LATEST)
+    starting: Start = Start(LOG_START)
+    ending: End = End(LOG_END)
     fail_on_data_loss: bool = True
     min_partitions: int | None = None
     max_records_per_partition: int | None = None

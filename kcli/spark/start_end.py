@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 from kcli.errors import ConfigError
-from kcli.settings import LONG_MAX
+from kcli.log_place import LOG_END, LOG_START, NAMED, Place, ends_before_start, parse_place, parse_place_option
 from kcli.spark.offset_json import EARLIEST_OFFSET, LATEST_OFFSET, offsets_dict, read_offsets, read_times
 from kcli.spark.option_table import CANONICAL, OPTIONS
 from kcli.structs import TopicPartition
-from kcli.text import duration_ms, format_time
+from kcli.text import format_time
 
 
-class Everywhere(NamedTuple):
-    """The start (-2) or the end (-1) of every log."""
+class ByPartition(NamedTuple):
+    """A place for each partition; `option` is the option that gives it, without starting or ending."""
 
-    offset: int
-
-
-class Offsets(NamedTuple):
-    """An offset for each partition; -2 and -1 as in `Everywhere`."""
-
-    offsets: Mapping[TopicPartition, int]
-
-
-class Moment(NamedTuple):
-    """The first record at or after this time, ms since the epoch, in every partition."""
-
-    ms: int
-
-
-class Moments(NamedTuple):
-    """A time for each partition, ms since the epoch."""
-
-    times: Mapping[TopicPartition, int]
-
-
-class Ago(NamedTuple):
-    """A time relative to planning: this number of ms before it."""
-
-    ms: int
+    places: Mapping[TopicPartition, Place]
+    option: Literal["Offsets", "OffsetsByTimestamp"] = "Offsets"
 
 
 class OfGroup(NamedTuple):
@@ -50,10 +27,7 @@ class OfGroup(NamedTuple):
     group: str
 
 
-Spec = Everywhere | Offsets | Moment | Moments | Ago | OfGroup
-
-EARLIEST = Everywhere(EARLIEST_OFFSET)
-LATEST = Everywhere(LATEST_OFFSET)
+Spec = Place | ByPartition | OfGroup
 
 
 class Start(NamedTuple):
@@ -71,7 +45,7 @@ class Start(NamedTuple):
 class End(NamedTuple):
     """End of a batch, exclusive; never the log start."""
 
-    at: Spec = LATEST
+    at: Spec = LOG_END
 
 
 def read_start(options: Mapping[str, str], *, stream: bool | None) -> Start:
@@ -81,15 +55,15 @@ def read_start(options: Mapping[str, str], *, stream: bool | None) -> Start:
     log start for a batch. A restarted stream ignores it. `stream` None: not known yet, so the rules of neither are
     applied.
     """
-    at = _spec(options, "starting") or (LATEST if stream else EARLIEST)
-    latest = LATEST_OFFSET
-    if stream is False and at == LATEST:
+    at = _spec(options, "starting") or (LOG_END if stream else LOG_START)
+    if stream is False and at == LOG_END:
         raise ConfigError("startingOffsets of a batch cannot be latest: nothing would be read")
-    if stream is False and isinstance(at, Offsets) and latest in at.offsets.values():
-        tp = next(tp for tp, offset in at.offsets.items() if offset == latest)
+    if stream is False and isinstance(at, ByPartition) and LOG_END in at.places.values():
+        tp = next(tp for tp, place in at.places.items() if place == LOG_END)
         raise ConfigError(f"startingOffsets of a batch cannot be -1 (latest), as for {tp}")
     # A relative start, -1h, means "records since then": no records is then not an error, unless requested.
-    no_match = _choice(options, "startingOffsetsByTimestampStrategy", "latest" if isinstance(at, Ago) else "error")
+    default = "latest" if isinstance(at, Place) and at.kind == "ago" else "error"
+    no_match = _choice(options, "startingOffsetsByTimestampStrategy", default)
     return Start(at, no_match, _choice(options, "startingGroupStrategy", "error"))
 
 
@@ -100,13 +74,13 @@ def read_end(options: Mapping[str, str], *, stream: bool | None) -> End:
             if name.lower() in options:
                 raise ConfigError(f"{name} cannot be set for a stream, which has no end")
         return End()
-    at = _spec(options, "ending") or LATEST
+    at = _spec(options, "ending") or LOG_END
     if isinstance(at, OfGroup):
         raise ConfigError("endingOffsets cannot be group:NAME; only startingOffsets can")
-    if at == EARLIEST:
+    if at == LOG_START:
         raise ConfigError("endingOffsets cannot be earliest: nothing would be read")
-    if isinstance(at, Offsets) and EARLIEST_OFFSET in at.offsets.values():
-        tp = next(tp for tp, offset in at.offsets.items() if offset == EARLIEST_OFFSET)
+    if isinstance(at, ByPartition) and LOG_START in at.places.values():
+        tp = next(tp for tp, place in at.places.items() if place == LOG_START)
         raise ConfigError(f"endingOffsets cannot be -2 (earliest), as for {tp}")
     return End(at)
 
@@ -116,29 +90,26 @@ def check_order(start: Start, end: End) -> None:
     here.
     """
     first, last = start.at, end.at
-    if isinstance(first, Offsets) and isinstance(last, Offsets):
-        _check_pairs(first.offsets, last.offsets, "Offsets", "offset", str)
-    elif isinstance(first, Moments) and isinstance(last, Moments):
-        _check_pairs(first.times, last.times, "OffsetsByTimestamp", "time", format_time)
-    elif isinstance(first, Moment) and isinstance(last, Moment) and first.ms > last.ms:
-        raise ConfigError(f"startingTimestamp {format_time(first.ms)} is after endingTimestamp {format_time(last.ms)}")
-    elif isinstance(first, Ago) and isinstance(last, Ago) and first.ms < last.ms:
+    if isinstance(first, ByPartition) and isinstance(last, ByPartition) and first.option == last.option:
+        _check_pairs(first.places, last.places, first.option)
+    elif isinstance(first, Place) and isinstance(last, Place) and ends_before_start(first, last):
+        if first.kind == "time":
+            raise ConfigError(
+                f"startingTimestamp {format_time(first.n)} is after endingTimestamp {format_time(last.n)}"
+            )
         raise ConfigError("the end is before the start")
 
 
-def _check_pairs(
-    starts: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
-    name: str,
-    noun: str,
-    text: Callable[[int], str],
-) -> None:
+def _check_pairs(starts: Mapping[TopicPartition, Place], ends: Mapping[TopicPartition, Place], option: str) -> None:
     if starts.keys() != ends.keys():
         unmatched = ", ".join(map(str, sorted(starts.keys() ^ ends.keys())))
-        raise ConfigError(f"starting{name} and ending{name} must name the same partitions; {unmatched} is in one only")
+        raise ConfigError(
+            f"starting{option} and ending{option} must name the same partitions; {unmatched} is in one only"
+        )
+    noun = "offset" if option == "Offsets" else "time"
     for tp in sorted(starts):
-        if 0 <= ends[tp] < starts[tp]:
-            end, start = text(ends[tp]), text(starts[tp])
+        if ends_before_start(starts[tp], ends[tp]):
+            end, start = (str(place).removeprefix("@") for place in (ends[tp], starts[tp]))
             raise ConfigError(f"{tp}: the end {noun} {end} is before the start {noun} {start}")
 
 
@@ -149,21 +120,16 @@ def with_resolved_times(options: Mapping[str, str], now_ms: int) -> dict[str, st
     for name, text in options.items():
         canonical = CANONICAL.get(name.lower(), name)
         spec = readers[canonical](canonical, text.strip()) if canonical in readers else None
-        if isinstance(spec, Moments):
-            times = offsets_dict(spec.times)
+        if isinstance(spec, ByPartition) and spec.option == "OffsetsByTimestamp":
+            times = offsets_dict({tp: place.n for tp, place in spec.places.items()})
             resolved = json.dumps({topic: {p: format_time(ms) for p, ms in of.items()} for topic, of in times.items()})
-        elif isinstance(spec, (Moment, Ago)):
-            resolved = format_time(moment_ms(spec, now_ms))
+        elif isinstance(spec, Place) and spec.kind in ("time", "ago"):
+            resolved = format_time(spec.at(now_ms).n)
         else:
             continue
         if resolved != text:
             shown[name] = f"{text} ({resolved})"
     return shown
-
-
-def moment_ms(at: Moment | Ago, now_ms: int) -> int:
-    """Return the time in ms since the epoch."""
-    return at.ms if isinstance(at, Moment) else max(0, now_ms - at.ms)
 
 
 def _spec(options: Mapping[str, str], side: str) -> Spec | None:
@@ -175,37 +141,35 @@ def _spec(options: Mapping[str, str], side: str) -> Spec | None:
 
 
 def _moment(name: str, text: str) -> Spec:
-    return _ago(text) or Moment(OPTIONS[name].parse(text))
+    bare = text.removeprefix("@")
+    try:
+        return parse_place(f"@{bare}")
+    except ConfigError:
+        return Place.time(OPTIONS[name].parse(bare))  # raises an error that names the option and shows no secret
 
 
 def _moments(name: str, text: str) -> Spec:
-    return Moments(read_times(text, name))
+    return ByPartition({tp: Place.time(ms) for tp, ms in read_times(text, name).items()}, "OffsetsByTimestamp")
 
 
 def _offsets(name: str, text: str) -> Spec:
-    if text.lower() in ("earliest", "latest"):
-        return EARLIEST if text.lower() == "earliest" else LATEST
     if text.startswith("group:"):
         if not text[6:].strip():
             raise ConfigError(f"{name}=group: has no group name; use group:NAME")
         return OfGroup(text[6:].strip())
-    if not text.startswith("{"):
-        ago = _ago(text)
-        if ago is None:
-            raise ConfigError(
-                f"{name}: {text!r} is not valid; use earliest, latest, JSON, group:NAME or a relative time like -1h"
-            )
-        return ago
-    return Offsets(read_offsets(text, name))
+    if text.startswith("{"):
+        return ByPartition({tp: _json_place(offset) for tp, offset in read_offsets(text, name).items()})
+    shapes = "earliest, latest, 100, +100, -100, @TIME, JSON, group:NAME or a relative time like -1h"
+    if text in ("-1", "-2"):  # sentinels of Spark's JSON, and not counts
+        raise ConfigError(f"{name}: {text!r} is not valid: latest is -1 and earliest is -2 in JSON only; use {shapes}")
+    return NAMED.get(text.lower()) or parse_place_option(name, text, shapes=shapes)
+
+
+def _json_place(offset: int) -> Place:
+    return {EARLIEST_OFFSET: LOG_START, LATEST_OFFSET: LOG_END}.get(offset) or Place.offset(offset)
 
 
 _READ = {"Timestamp": _moment, "OffsetsByTimestamp": _moments, "Offsets": _offsets}  # by precedence
-
-
-def _ago(text: str) -> Ago | None:
-    """Parse `-1h30m`. A unit is required, because -1 alone is an offset."""
-    ms = duration_ms(text[1:]) if text.startswith("-") else None
-    return None if ms is None or ms > LONG_MAX else Ago(round(ms))
 
 
 def _choice(options: Mapping[str, str], name: str, default: str) -> str:

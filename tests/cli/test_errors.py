@@ -516,8 +516,8 @@ ERRORS = [
         "spark export orders --to out --from bad",
         2,
         (
-            "kcli: --from: 'bad' is not valid; use earliest, latest, group:GROUP, a time "
-            "(2024-01-31T10:00:00Z, -1h30m) or JSON"
+            "kcli: --from: 'bad' is not valid; use one of earliest, latest, group:GROUP, 100, +100, -100, a time "
+            "(2024-01-31T10:00:00Z, -1h30m), JSON"
         ),
     ),
     (

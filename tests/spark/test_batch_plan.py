@@ -78,6 +78,15 @@ def test_a_start_after_all_records_is_an_error_or_the_log_end() -> None:
     assert read(latest, lookup) == [(0, 7, 20)]
 
 
+def test_places_by_count_are_within_each_log() -> None:
+    lookup = FakeLookup((5, 20), (0, 3))
+    assert read(options(startingOffsets="-4"), lookup) == [(0, 16, 20), (1, 0, 3)]
+    assert read(options(startingOffsets="+2", endingOffsets="+6"), lookup) == [(0, 7, 11), (1, 2, 3)]
+    assert read(options(startingOffsets="+10"), lookup) == [(0, 15, 20)]
+    by_time = options(startingOffsets=f"@{FIRST_MS + 7_000}", endingOffsets="12", failOnDataLoss="false")
+    assert read(by_time, FakeLookup((5, 20))) == [(0, 7, 12)]
+
+
 def test_a_relative_time_counts_from_planning_and_permits_idle_partitions() -> None:
     lookup = FakeLookup((0, 20), (0, 5))
     lookup.wall_ms = FIRST_MS + 18_000

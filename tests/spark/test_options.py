@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from kcli.errors import ConfigError
+from kcli.log_place import LOG_END, LOG_START, Place
 from kcli.secret import Secret
 from kcli.spark.client_options import client_config, ignored_properties
 from kcli.spark.option_table import CONNECTORS, OURS, VIEW_NAMES
 from kcli.spark.options import _ONLY_BATCH, ignored_options, parse_options
 from kcli.spark.selection import Assign, Pattern, Subscribe
-from kcli.spark.start_end import EARLIEST, LATEST, Ago, Moment, Moments, Offsets, OfGroup, with_resolved_times
+from kcli.spark.start_end import ByPartition, OfGroup, with_resolved_times
 from kcli.structs import TopicPartition
 from tests.spark.fake_lookup import BASE, options
 
@@ -93,8 +94,8 @@ def test_option_values_are_parsed_into_their_fields() -> None:
 
 def test_defaults_are_those_of_the_connector() -> None:
     batch, stream = options(), options(stream=True)
-    assert (batch.starting.at, batch.ending.at) == (EARLIEST, LATEST)
-    assert stream.starting.at == LATEST
+    assert (batch.starting.at, batch.ending.at) == (LOG_START, LOG_END)
+    assert stream.starting.at == LOG_END
     assert batch.starting.no_match == "error"
     assert batch.fail_on_data_loss
     assert (batch.max_trigger_delay_ms, batch.poll_timeout_ms) == (15 * 60_000, 120_000)
@@ -141,10 +142,13 @@ def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, reason: 
         ({"includeHeaders": "1"}, "is not valid; use true or false"),
         ({"startingOffsets": "latest"}, "startingOffsets of a batch cannot be latest"),
         ({"startingOffsets": '{"orders":{"0":-1}}'}, "cannot be -1 (latest), as for orders-0"),
-        ({"startingOffsets": "newest"}, "earliest, latest, JSON, group:NAME or a relative time like -1h"),
+        ({"startingOffsets": "newest"}, "startingOffsets of a batch cannot be latest"),
+        ({"startingOffsets": "begin"}, "JSON, group:NAME or a relative time like -1h"),
         ({"startingOffsets": "group:"}, "has no group name"),
         ({"startingOffsets": "-1"}, "a relative time like -1h"),
-        ({"startingOffsets": f"-{'9' * 400}h"}, "a relative time like -1h"),
+        ({"startingOffsets": "-2"}, "earliest is -2 in JSON only"),
+        ({"endingOffsets": "-1"}, "latest is -1 and earliest is -2 in JSON only"),
+        ({"startingOffsets": f"-{'9' * 400}h"}, "more than 100 characters"),
         ({"startingTimestamp": f"-{'9' * 400}h"}, "is not a valid time; use seconds"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
         ({"endingOffsets": '{"orders":{"0":-2}}'}, "cannot be -2 (earliest), as for orders-0"),
@@ -168,6 +172,8 @@ def test_an_unknown_option_is_an_error_with_the_nearest_name(name: str, reason: 
             "startingTimestamp 2023-11-14T22:13:21.000Z is after endingTimestamp 2023-11-14T22:13:20.000Z",
         ),
         ({"startingOffsets": "-1h", "endingOffsets": "-2h"}, "the end is before the start"),
+        ({"startingOffsets": "-10", "endingOffsets": "-20"}, "the end is before the start"),
+        ({"startingOffsets": "10", "endingOffsets": "9"}, "the end is before the start"),
         (
             {"startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"0":4}}'},
             "the end offset 4 is before the start offset 5",
@@ -211,8 +217,8 @@ def test_a_stream_has_no_end(name: str) -> None:
 
 
 def test_a_stream_may_start_at_the_log_end_and_a_schema_check_permits_both() -> None:
-    assert options(stream=True, startingOffsets='{"orders":{"0":-1}}').starting.at == Offsets(
-        {TopicPartition("orders", 0): -1}
+    assert options(stream=True, startingOffsets='{"orders":{"0":-1}}').starting.at == ByPartition(
+        {TopicPartition("orders", 0): LOG_END}
     )
     for given in ({"startingOffsets": "latest"}, {"endingOffsets": "latest"}):
         assert parse_options({**BASE, **given}, stream=None)
@@ -246,14 +252,17 @@ def test_precedence_of_start_and_end_options() -> None:
     }
     by_moment = {**by_times, "startingTimestamp": "1700000007", "endingTimestamp": "2023-11-14T22:13:27Z"}
     tp = TopicPartition("orders", 0)
-    assert parse_options(by_offsets)[4:6] == ((Offsets({tp: 5}), "error", "error"), (Offsets({tp: 9}),))
+    assert parse_options(by_offsets)[4:6] == (
+        (ByPartition({tp: Place.offset(5)}), "error", "error"),
+        (ByPartition({tp: Place.offset(9)}),),
+    )
     assert (parse_options(by_times).starting.at, parse_options(by_times).ending.at) == (
-        Moments({tp: 1_700_000_000_006}),
-        Moments({tp: 1_700_000_000_008}),
+        ByPartition({tp: Place.time(1_700_000_000_006)}, "OffsetsByTimestamp"),
+        ByPartition({tp: Place.time(1_700_000_000_008)}, "OffsetsByTimestamp"),
     )
     assert (parse_options(by_moment).starting.at, parse_options(by_moment).ending.at) == (
-        Moment(1_700_000_007_000),
-        Moment(1_700_000_007_000),
+        Place.time(1_700_000_007_000),
+        Place.time(1_700_000_007_000),
     )
 
 
@@ -279,8 +288,8 @@ def test_a_dry_run_shows_the_time_that_an_option_means() -> None:
 
 def test_starts_at_groups_and_relative_times() -> None:
     assert options(startingOffsets="group: billing").starting.at == OfGroup("billing")
-    assert options(startingOffsets="-1h30m").starting.at == Ago(5_400_000)
-    assert options(startingTimestamp="-90s", endingTimestamp="-1.5s").ending.at == Ago(1_500)
+    assert options(startingOffsets="-1h30m").starting.at == Place.ago(5_400_000)
+    assert options(startingTimestamp="-90s", endingTimestamp="-1.5s").ending.at == Place.ago(1_500)
     # No records since then is an error only for an absolute time, or on request.
     assert options(startingOffsets="-1w").starting.no_match == "latest"
     assert options(startingOffsets="-1w", startingOffsetsByTimestampStrategy="error").starting.no_match == "error"

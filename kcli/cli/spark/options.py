@@ -2,9 +2,9 @@
 
 Grammar of --from and --until, which become options of the data source:
 
-    START = "earliest" | "latest" | TIME | "group:" GROUP | JSON        also "start" and "end"
-    END   = "latest" | TIME | JSON
-    TIME  = see kcli.text; an "@" before it is allowed, as in `kcli consume`
+    START = PLACE | "group:" GROUP | JSON
+    END   = PLACE | JSON
+    PLACE = see kcli.log_place; but a number of 8 digits or more, or with a fraction, is a time without "@", too
     JSON  = {"orders": {"0": 23, "1": -2}}, of all partitions: offsets, -2 earliest, -1 latest
 """
 
@@ -15,12 +15,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kcli.cli.environment import Environment
-from kcli.cli.options import OUTPUTS, Common, naming
+from kcli.cli.options import OUTPUTS, Common
 from kcli.cli.parser import Argument, Option
 from kcli.cli.property_sources import key_values, warn_of_secrets
 from kcli.cli.spark.files import check_file
 from kcli.errors import ConfigError
-from kcli.text import TIME, format_time, is_topic_name, parse_time, parse_topics
+from kcli.log_place import Place, parse_place_option
+from kcli.text import format_time, is_topic_name, parse_topics
 
 if TYPE_CHECKING:
     from kcli.spark.pipelines.source import KafkaSource
@@ -82,11 +83,12 @@ class JobOptions(NamedTuple):
         Option(
             "--from",
             metavar="START",
-            help="Start at earliest, -1h, a time, group:GROUP, or offsets as JSON. [earliest]",
+            help="Start at earliest, 100, +100, -100, -1h, a time, group:GROUP, or offsets as JSON. [earliest]",
         ),
     ] = None
     until: Annotated[
-        str | None, Option("--until", metavar="END", help="End at latest, -1h, a time, or offsets as JSON. [latest]")
+        str | None,
+        Option("--until", metavar="END", help="End at latest, 100, +100, -100, -1h, a time, or JSON. [latest]"),
     ] = None
     topic_partition: Annotated[
         list[str] | None,
@@ -223,26 +225,15 @@ def read_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
     return requested
 
 
-_NAMED_OFFSETS = {
-    "earliest": "earliest",
-    "start": "earliest",
-    "beginning": "earliest",
-    "latest": "latest",
-    "end": "latest",
-}
-
-
 def start_options(text: str | None, now_ms: int) -> dict[str, str]:
     """Return the source options for a start; None: earliest. A time without a later record means the log end."""
     text = "earliest" if text is None else text.strip()
-    if text in _NAMED_OFFSETS:
-        return {"startingOffsets": _NAMED_OFFSETS[text]}
-    if text.startswith("group:") and text != "group:":
+    if text.startswith("{") or (text.startswith("group:") and text != "group:"):
         return {"startingOffsets": text}
-    if text.startswith("{"):
-        return {"startingOffsets": text}
-    ms = _time("--from", text, "earliest, latest, group:GROUP", now_ms)
-    return {"startingTimestamp": format_time(ms), "startingOffsetsByTimestampStrategy": "latest"}
+    place = _place("--from", text, "earliest, latest, group:GROUP", now_ms)
+    if place.kind == "time":
+        return {"startingTimestamp": format_time(place.n), "startingOffsetsByTimestampStrategy": "latest"}
+    return {"startingOffsets": _spelling(place)}
 
 
 def end_options(text: str | None, now_ms: int) -> dict[str, str]:
@@ -250,23 +241,26 @@ def end_options(text: str | None, now_ms: int) -> dict[str, str]:
     if text is None:
         return {}
     text = text.strip()
-    if _NAMED_OFFSETS.get(text) == "latest":
-        return {"endingOffsets": "latest"}
-    if text in _NAMED_OFFSETS:
-        raise ConfigError(f"--until: {text!r} is not valid; use latest, a time or JSON")
     if text.startswith("{"):
         return {"endingOffsets": text}
-    return {"endingTimestamp": format_time(_time("--until", text, "latest", now_ms))}
+    place = _place("--until", text, "latest", now_ms)
+    if place.kind == "start":
+        raise ConfigError(f"--until: {text!r} is not valid; use latest, a time or JSON")
+    if place.kind == "time":
+        return {"endingTimestamp": format_time(place.n)}
+    return {"endingOffsets": _spelling(place)}
 
 
-def _time(option: str, text: str, others: str, now_ms: int) -> int:
-    bare = text.removeprefix("@")
-    if not re.fullmatch(TIME, bare):
-        raise ConfigError(
-            f"{option}: {text[:100]!r} is not valid; use {others}, a time (2024-01-31T10:00:00Z, -1h30m) or JSON"
-        )
-    with naming(option):
-        return parse_time(bare, now_ms)
+def _place(option: str, text: str, others: str, now_ms: int) -> Place:
+    """Return a place. A long number is a time: --from has taken seconds and milliseconds without "@" from the start."""
+    if re.fullmatch(r"[0-9]{8,}|[0-9]+\.[0-9]+", text):
+        text = f"@{text}"
+    shapes = f"{others}, 100, +100, -100, a time (2024-01-31T10:00:00Z, -1h30m), JSON"
+    return parse_place_option(option, text, now_ms, shapes=shapes)
+
+
+def _spelling(place: Place) -> str:
+    return {"start": "earliest", "end": "latest"}.get(place.kind, str(place))
 
 
 def parse_groups(text: str | None) -> tuple[str, ...] | None:

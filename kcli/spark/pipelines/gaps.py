@@ -74,25 +74,23 @@ def run(
 def deleted_heads(source: KafkaSource, starts: Mapping[tuple[str, int], int | None]) -> list[dict[str, Any]]:
     """Return gaps for the deleted offsets between the source's start and the log start. Pure.
 
-    Bounds by time or group are within the log, or the source reports the loss.
+    Bounds by time, count or group are within the log, or the source reports the loss.
     """
-    from kcli.spark.offset_json import EARLIEST_OFFSET, LATEST_OFFSET
-    from kcli.spark.start_end import Everywhere, Offsets, read_end, read_start
+    from kcli.log_place import LOG_END, LOG_START, offset_of
+    from kcli.spark.start_end import ByPartition, OfGroup, read_end, read_start
 
     given = {name.lower(): value for name, value in source.options("gaps").items()}
-    start_spec, until = read_start(given, stream=None).at, read_end(given, stream=None).at
-    if not isinstance(start_spec, (Everywhere, Offsets)):
+    start_at, end_at = read_start(given, stream=None).at, read_end(given, stream=None).at
+    if isinstance(start_at, OfGroup):
         return []
-    partitions = start_spec.offset if isinstance(start_spec, Everywhere) else EARLIEST_OFFSET
-    firsts = start_spec.offsets if isinstance(start_spec, Offsets) else {}
-    ends = until.offsets if isinstance(until, Offsets) else {}
     heads = []
     for place, start in sorted(starts.items()):
         tp = TopicPartition(*place)
-        first, end = firsts.get(tp, partitions), ends.get(tp, LATEST_OFFSET)
-        first = 0 if first == EARLIEST_OFFSET else first
-        head_end = 0 if start is None else start if end == LATEST_OFFSET else min(start, end)
-        if 0 <= first < head_end:
+        begin = start_at.places.get(tp, LOG_START) if isinstance(start_at, ByPartition) else start_at
+        until = offset_of(end_at.places.get(tp, LOG_END) if isinstance(end_at, ByPartition) else None)
+        first = 0 if begin == LOG_START else offset_of(begin)
+        head_end = 0 if start is None else start if until is None else min(start, until)
+        if first is not None and first < head_end:
             gap = {"first_offset": first, "last_offset": head_end - 1, "offsets": head_end - first, "kind": RETENTION}
             heads.append({"topic": tp.topic, "partition": tp.partition, **gap})
     return heads

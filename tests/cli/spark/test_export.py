@@ -260,7 +260,7 @@ def test_an_unknown_topic_is_reported_before_spark_starts(our_kafka: Kafka) -> N
         (["orders", "--to", "x", "--value", "json:id BIGNUM"], "'BIGNUM' is not a type; did you mean BIGINT?"),
         (["orders", "--to", "x", "--value", "json", "--once"], "require --value json:DDL"),
         (["orders", "--to", "x", "--value", "json:a INT", "--format", "csv"], "no nested columns"),
-        (["orders", "--to", "x", "--from", "yesterday"], "use earliest"),
+        (["orders", "--to", "x", "--from", "yesterday"], "use one of earliest"),
         (["orders", "--to", "x", "--until", "earliest"], "is not valid; use latest, a time or JSON"),
         (["orders", "--to", "x", "-O", "yaml"], "--output: 'yaml' is not valid"),
         (["orders", "--to", "x", "-O", "parquet"], "requires a file"),
@@ -398,6 +398,10 @@ def test_from_and_until_become_source_options() -> None:
     assert start_options("-1h", NOW_MS) == start_options("@-1h", NOW_MS) == by_time
     assert start_options("group:billing", NOW_MS) == {"startingOffsets": "group:billing"}
     assert start_options('{"t":{"0":5}}', NOW_MS) == {"startingOffsets": '{"t":{"0":5}}'}
+    assert start_options("-100", NOW_MS) == {"startingOffsets": "-100"}
+    assert start_options("1700000000", NOW_MS)["startingTimestamp"] == "2023-11-14T22:13:20.000Z"
+    assert end_options("end", NOW_MS) == {"endingOffsets": "latest"}
+    assert end_options("+5", NOW_MS) == {"endingOffsets": "+5"}
     assert end_options(None, NOW_MS) == {}
     assert end_options("2023-11-14", NOW_MS) == {"endingTimestamp": "2023-11-14T00:00:00.000Z"}
 
