@@ -9,7 +9,8 @@
 | 2 | usage: the command line or a setting is invalid, nothing was sent | `ConfigError`, a mistyped command or option |
 | 3 | no such topic, group, transactional id, or saved | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, |
 |   | state | GROUP_ID_NOT_FOUND, TRANSACTIONAL_ID_NOT_FOUND, |
-|   | | INVALID_TOPIC_EXCEPTION (not a valid topic name); `NotFound` |
+|   | | INVALID_TOPIC_EXCEPTION (no topic can have this name; 1 when it is |
+|   | | to be created); `NotFound` |
 | 4 | refused, by a broker or by kcli itself | *_AUTHORIZATION_FAILED, SASL and policy refusals, groups in use, |
 |   | | `Refused`, `AuthenticationError` |
 | 5 | incomplete, or timed out; also: no broker is reachable; | `TimeoutExpired`, `DisconnectedError`, |

@@ -50,7 +50,8 @@ def run(
 
     Each topic is reported as created, exists (with --if-not-exists), or failed with its error. The failure of one topic
     does not prevent the others from being created. After a lost response the topic is looked up; if it does not exist,
-    its row is unknown and the status is 5.
+    its row is unknown and the status is 5. A name that no topic can have is a failure (status 1) here, and a topic that
+    does not exist (status 3) for all commands that look for it.
     """
     from kcli.admin.topics import NewTopic, create_topics
     from kcli.cli.mutation import done_sentence, showing_outcome

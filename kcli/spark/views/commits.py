@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from kcli.errors import CorruptRecords, ProtocolError
 from kcli.spark.record_schema import MOST_MS
 from kcli.spark.views.table import TP_COLUMNS, View, table_of
 from kcli.structs import OFFSETS_TOPIC
@@ -36,7 +37,7 @@ def read(options: SourceOptions, ranges: Sequence[TaskRange]) -> Iterator[pyarro
     keys = _Keys(options.groups)
     with closing(read_columns(options, ranges)) as chunks:
         for range_, columns in chunks:
-            yield from table_of(COMMITS, options, _rows(range_.partition, columns, keys))
+            yield from table_of(COMMITS, options, _rows(range_, columns, keys))
 
 
 COMMITS = View(
@@ -83,14 +84,22 @@ class _Keys:
         return key
 
 
-def _rows(partition: int, columns: RecordColumns, keys: _Keys) -> Iterator[dict[str, Any]]:
+def _rows(range_: TaskRange, columns: RecordColumns, keys: _Keys) -> Iterator[dict[str, Any]]:
+    """Yield a row for each commit. CorruptRecords for a record that is not one of __consumer_offsets."""
     pairs = zip(columns.keys(), columns.values(), columns.offsets.tolist(), columns.timestamps_ms.tolist(), strict=True)
     for data, value, offset, timestamp_ms in pairs:
-        key = None if data is None else keys.read(data)
+        try:
+            key = None if data is None else keys.read(data)
+            committed = {} if key is None or value is None else _value(value)
+        except ProtocolError as problem:
+            raise CorruptRecords(
+                f"view commits reads {OFFSETS_TOPIC} or a copy of it, and no record of it is at offset {offset} of "
+                f"{range_.topic}-{range_.partition}: {problem}"
+            ) from None
         if key is not None:
             row = {"group": key.group, "topic": key.topic, "partition": key.partition, "is_tombstone": value is None}
-            place = {"log_partition": partition, "log_offset": offset, "log_timestamp": _time(timestamp_ms)}
-            yield {**row, **place, **({} if value is None else _value(value))}
+            place = {"log_partition": range_.partition, "log_offset": offset, "log_timestamp": _time(timestamp_ms)}
+            yield {**row, **place, **committed}
 
 
 def _value(data: bytes) -> dict[str, Any]:

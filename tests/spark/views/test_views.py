@@ -16,15 +16,17 @@ pytest.importorskip("pyarrow")
 from kcli.admin.offsets.commits import commit_offsets
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
-from kcli.errors import ConfigError, NotFound
+from kcli.errors import ConfigError, CorruptRecords, NotFound
 from kcli.spark.arrow import arrow_schema
 from kcli.spark.batch_plan import plan_batch
 from kcli.spark.broker_lookup import Lookup
 from kcli.spark.loss import DataLoss
 from kcli.spark.options import SourceOptions, parse_options
 from kcli.spark.task_ranges import TaskRange
+from kcli.spark.views import commits
 from kcli.spark.views.registry import VIEWS, read_task
 from kcli.structs import OffsetAndMetadata, TopicPartition
+from tests.cli.consume.data import columns, record
 from tests.cli.fake import run_kcli
 from tests.interop.shapes import wait_until_decided
 from tests.real_kafka import Kafka
@@ -328,6 +330,14 @@ def test_commits_of_all_groups_skip_other_records(any_kafka: Kafka) -> None:
     found = view(any_kafka, "commits")
     assert [(r["topic"], r["offset"]) for r in found if r["group"] == group] == [(topic, 3)]
     assert all(r["topic"] and r["partition"] is not None for r in found)
+
+
+@pytest.mark.parametrize(("key", "value"), [(b"\0\1\0\7ab", b"x"), (b"\0\1\0\1g\0\1t\0\0\0\0", b"\0\7"), (b"k", b"x")])
+def test_commits_of_another_topic_name_it_and_the_offset(key: bytes, value: bytes) -> None:
+    records = columns(record(value, key))
+    message = r"reads __consumer_offsets or a copy of it, and no record of it is at offset 0 of orders-3: "
+    with pytest.raises(CorruptRecords, match=message):
+        list(commits._rows(TaskRange("orders", 3, 0, 9), records, commits._Keys(None)))
 
 
 # --- what all views share
