@@ -20,7 +20,7 @@ from kcli.broker.log.checkpoint_files import (
     write_offsets,
 )
 from kcli.broker.log.cleaner import LogCleaner
-from kcli.broker.log.log import Log
+from kcli.broker.log.log import NOTHING_STORED, Log, StoredOffsets
 from kcli.broker.log.log_config import LogConfig
 from kcli.clock import Clock
 from kcli.errors import ConfigError
@@ -142,10 +142,8 @@ class LogManager:
             for tp, directory in self.dir.partitions().items():
                 topic_id = read_topic_id(self._files, directory)
                 config = configs.get(tp.topic) or configs.setdefault(tp.topic, config_for(tp.topic))
-                self.logs[tp] = self._open_log(
-                    directory, tp, topic_id, config, points.get(tp, 0), starts.get(tp, 0), clean,
-                    watermarks.get(tp, 0),
-                )  # fmt: skip
+                stored = StoredOffsets(points.get(tp, 0), starts.get(tp, 0), watermarks.get(tp, 0))
+                self.logs[tp] = self._open_log(directory, tp, topic_id, config, stored, clean=clean)
             self.missing = {tp: point for tp, point in points.items() if point and tp not in self.logs}
             is_unknown = not points and any(log.log_end_offset for log in self.logs.values())
             if (
@@ -175,10 +173,9 @@ class LogManager:
         tp: TopicPartition,
         topic_id: UUID | None,
         config: LogConfig,
-        recovery_point: int,
-        log_start_offset: int,
+        stored: StoredOffsets,
+        *,
         clean: bool,
-        high_watermark: int = 0,
     ) -> Log:
         log = Log.open(
             directory,
@@ -186,9 +183,7 @@ class LogManager:
             topic_id,
             config,
             self._files,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            high_watermark=high_watermark,
+            stored=stored,
             clean=clean,
             now_wall_ms=self._clock.wall_ms(),
             report=self.reports.append,
@@ -245,7 +240,7 @@ class LogManager:
             try:
                 self._files.make_dir(directory)
                 write_topic_id(self._files, directory, topic_id)
-                log = self.logs[tp] = self._open_log(directory, tp, topic_id, config, 0, 0, True)
+                log = self.logs[tp] = self._open_log(directory, tp, topic_id, config, NOTHING_STORED, clean=True)
             except OSError:
                 if not existed:  # a directory that somebody copied here is kept
                     with suppress(OSError):

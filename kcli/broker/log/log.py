@@ -58,6 +58,17 @@ class AppendInfo(NamedTuple):
     size_bytes: int
 
 
+class StoredOffsets(NamedTuple):
+    """The offsets of a log in the checkpoint files. Everything below `recovery_point` was flushed."""
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+
+
+NOTHING_STORED = StoredOffsets()
+
+
 class Log:
     """One partition's log. `log_end_offset` is the offset of the next record; appends do not move `high_watermark`."""
 
@@ -99,9 +110,7 @@ class Log:
         config: LogConfig,
         files: Files,
         *,
-        recovery_point: int = 0,
-        log_start_offset: int = 0,
-        high_watermark: int = 0,
+        stored: StoredOffsets = NOTHING_STORED,
         clean: bool,
         now_wall_ms: int,
         report: Callable[[str], None],
@@ -109,8 +118,8 @@ class Log:
     ) -> Log:
         """Open a directory (created when missing); recover it after a shutdown that was not `clean`.
 
-        Everything below `recovery_point` was flushed. `high_watermark` is limited to the log. Problems are reported to
-        `report` as sentences; with `is_replica`, other brokers may have the records that were removed.
+        Problems are reported to `report` as sentences; with `is_replica`, other brokers may have the records that were
+        removed.
         `CorruptRecords` for record formats before Kafka 0.11.
         """
         names = _list_or_create(files, directory)
@@ -119,8 +128,8 @@ class Log:
             files,
             directory,
             names,
-            recovery_point,
-            log_start_offset,
+            stored.recovery_point,
+            stored.log_start_offset,
             clean,
             config.index_interval_bytes,
             now_wall_ms,
@@ -130,7 +139,7 @@ class Log:
         log.segments, log.log_start_offset, log.log_end_offset, log.recovery_point = load(
             request, log.epochs, log.producers
         )
-        log.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
+        log.high_watermark = max(log.log_start_offset, min(stored.high_watermark, log.log_end_offset))
         log.producers.on_high_watermark(log.high_watermark)
         log.transactions.rebuild_recovered(log.segments)
         if log.log_end_offset and not log.size_bytes:

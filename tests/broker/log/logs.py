@@ -10,7 +10,7 @@ from uuid import UUID
 
 from kcli.broker.files import DiskFiles, Files
 from kcli.broker.log.file_records import iter_batches
-from kcli.broker.log.log import AppendInfo, Log
+from kcli.broker.log.log import AppendInfo, Log, StoredOffsets
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log.producer_checks import NOT_VERIFIED
 from kcli.protocol.records.builder import NewRecord, build_batch
@@ -52,7 +52,7 @@ class Keeper:
         self.reports.clear()
         log = Log.open(
             self.directory, TP, TOPIC_ID, LogConfig(**config), self.files,
-            recovery_point=recovery_point, log_start_offset=log_start_offset,
+            stored=StoredOffsets(recovery_point, log_start_offset),
             clean=clean, now_wall_ms=NOW, report=self.reports.append,
             is_replica=is_replica,
         )  # fmt: skip

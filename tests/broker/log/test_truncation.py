@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.log.log import Log
+from kcli.broker.log.log import Log, StoredOffsets
 from kcli.broker.testing.memory_files import Fault, MemoryFiles
 from kcli.errors import CorruptRecords
 from tests.broker.log.logs import NOW, Keeper, Transactions, append, batch, fill, marker, scan_committed, values
@@ -199,7 +199,7 @@ def test_high_watermark_starts_at_its_checkpoint_within_the_log(keeper: Keeper) 
     for given, wanted in ((3, 3), (9, 5), (0, 0)):
         log = Log.open(
             keeper.directory, log.tp, log.topic_id, log.config, keeper.files,
-            high_watermark=given, clean=True, now_wall_ms=NOW, report=keeper.reports.append,
+            stored=StoredOffsets(high_watermark=given), clean=True, now_wall_ms=NOW, report=keeper.reports.append,
         )  # fmt: skip
         assert log.high_watermark == wanted
 
