@@ -9,8 +9,8 @@
 
 All use `read_loop`: poll, filter, render, write; and `reports`: the coverage that `kcli.consumer.coverage` has decided,
 all other tables and sentences on stderr, and the exit status. `filters` are masks over columns, found by `text_search`
-in many texts at once. `renderer` chooses one of the renderers `render_text` (raw values and formats) and
-`render_structured` (json, csv, tsv, table), which join `text_columns` to rows. With -s, --where, --select or --columns,
+in many texts at once. `printing` chooses a `renderer`: `render_text` (raw values and formats) or `render_structured`
+(json, csv, tsv, table), which join `text_columns` to rows. With -s, --where, --select or --columns,
 `decoding` makes `decoded_columns` of the columns, `expressions` are those of jq, and `render_decoded` has the
 renderers.
 

@@ -23,7 +23,7 @@ from kcli.consumer.coverage import StopReason
 from kcli.errors import KcliError, TimeoutExpired
 
 if TYPE_CHECKING:
-    from kcli.cli.consume.read_loop import PrintOptions
+    from kcli.cli.consume.printing import PrintOptions
     from kcli.cli.consume.renderer import Output, RenderBatch, Renderer
     from kcli.cli.environment import Environment
     from kcli.client.consumer_network_client import ConsumerNetworkClient

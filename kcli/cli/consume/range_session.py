@@ -9,13 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from kcli.cli import exit_status
 from kcli.cli.consume import reports
 from kcli.cli.consume.options import compile_topics
-from kcli.cli.consume.read_loop import (
-    PrintedRecords,
-    PrintOptions,
-    Sink,
-    complete_document,
-    print_records,
-)
+from kcli.cli.consume.printing import PrintOptions
+from kcli.cli.consume.read_loop import PrintedRecords, Sink, complete_document, print_records
 from kcli.cli.consume.reports import FollowReports, PartitionReports, reporter, unreadable
 from kcli.cli.environment import StopSignals
 from kcli.cli.output.progress import Progress

@@ -19,7 +19,6 @@ from kcli.errors import KcliError, WakeupError
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from kcli.cli.consume.checkpointer import Checkpointer
     from kcli.cli.consume.decoding import Decoding
     from kcli.cli.consume.filters import Filters
     from kcli.cli.consume.renderer import Output, RenderBatch, Renderer
@@ -54,31 +53,6 @@ class Limits(NamedTuple):
 
 
 UNLIMITED = Limits()
-
-
-class PrintOptions(NamedTuple):
-    """The rendering and the filters of records, early ends, and the reports on standard error.
-
-    `notes` are reported before the first record. `quiet` suppresses notes and tables; `verbose` adds signs of life.
-    `decoding` decodes keys and values, and has the expressions. `checkpoint` stores the positions of printed records.
-    """
-
-    renderer: Renderer
-    filters: Filters | None = None
-    limits: Limits = UNLIMITED
-    stats: bool = False
-    quiet: bool = False
-    verbose: bool = False
-    notes: Sequence[str] = ()
-    decoding: Decoding | None = None
-    checkpoint: Checkpointer | None = None
-
-    def status(self, status: int) -> int:
-        """Report the failures of decoding, and return the exit status of a read that would end with `status`."""
-        if self.decoding is None:
-            return status
-        self.decoding.report_summary()
-        return self.decoding.status(status)
 
 
 def print_records(

@@ -1,19 +1,16 @@
-"""`Renderer`: the interface of all renderers of records, and the choice of one by the options."""
+"""`Renderer`: the interface of all renderers of records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-
-from kcli.cli.consume.options import RawOptions
-from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     import re
 
-    from kcli.cli.consume.render_text import Field, FormatPart
     from kcli.protocol.records.columns import RecordColumns
     from kcli.structs import TopicPartition
+
 
 Output: TypeAlias = "bytes | memoryview"
 RenderBatch: TypeAlias = "Callable[[TopicPartition, RecordColumns], Output]"
@@ -34,120 +31,3 @@ class Renderer(NamedTuple):
     begin: bytes = b""
     end: Callable[[Sequence[dict[str, Any]]], bytes] = lambda coverage: b""
     end_failed: Callable[[Sequence[dict[str, Any]], dict[str, Any]], bytes] = lambda coverage, error: b""
-
-
-class RenderOptions(NamedTuple):
-    """The options for printing records. `output` None: raw, in the form of `raw`.
-
-    `highlights`: expressions whose matches have a colour, by field. `decoders`: the sides (key, value) with a decoder,
-    if the records are `DecodedColumns`; None: they are not. `selects`: they have results of --select. `columns`: the
-    text of --columns.
-    """
-
-    output: str | None = None
-    raw: RawOptions = RawOptions()
-    terminal: bool = False
-    highlights: Highlights = NO_HIGHLIGHTS
-    decoders: Collection[str] | None = None
-    selects: bool = False
-    columns: str | None = None
-
-
-def make_renderer(options: RenderOptions) -> Renderer:
-    """Return the renderer for the options; only its module is imported. Raise ConfigError for options in conflict."""
-    parts = _format_parts(options)
-    if options.decoders is not None:
-        chosen = {} if options.columns is None else parse_columns(options.columns, options.decoders)
-        return _decoded_renderer(options, parts, chosen)
-    if parts is not None:
-        from kcli.cli.consume.render_text import text_renderer
-
-        return text_renderer(parts, null=options.raw.null, terminal=options.terminal, highlights=options.highlights)
-    if options.output in ("json", "jsonl"):
-        from kcli.cli.consume.render_structured import json_renderer
-
-        return json_renderer(lines=options.output == "jsonl", terminal=options.terminal)
-    from kcli.cli.consume.render_structured import separated_renderer, table_renderer
-
-    if options.output == "table":
-        return table_renderer(options.highlights)
-    return separated_renderer(tabs=options.output == "tsv", terminal=options.terminal)
-
-
-def _decoded_renderer(options: RenderOptions, parts: Sequence[FormatPart] | None, chosen: dict[str, Field]) -> Renderer:
-    """Return the renderer for the options. Raise ConfigError.
-
-    `parts` is the format of raw output, and `chosen` are the fields of --columns by name.
-    """
-    from kcli.cli.consume import render_decoded
-
-    output, terminal = options.output, options.terminal
-    if options.selects:
-        if output not in (None, "json", "jsonl"):
-            raise ConfigError(
-                f"--select cannot be combined with --output {output}; use --columns, json, jsonl or raw output"
-            )
-        if options.raw.format is not None or options.raw.key_delimiter is not None:
-            raise ConfigError("--select cannot be combined with -f or -K; it makes the whole output of a record")
-        if parts is not None:
-            return render_decoded.selected_text_renderer(
-                b"".join(part for part in parts if isinstance(part, bytes)), terminal=terminal
-            )
-    if chosen and output in (None, "json", "jsonl"):
-        raise ConfigError("--columns requires --output table, csv or tsv")
-    if parts is not None:
-        return render_decoded.decoded_text_renderer(
-            parts, null=options.raw.null, terminal=terminal, highlights=options.highlights
-        )
-    if output in ("json", "jsonl"):
-        return render_decoded.decoded_json_renderer(lines=output == "jsonl", terminal=terminal)
-    if chosen:
-        return render_decoded.chosen_columns_renderer(
-            output or "table", chosen, terminal=terminal, highlights=options.highlights
-        )
-    if output == "table":
-        return render_decoded.decoded_table_renderer(options.highlights)
-    return render_decoded.decoded_separated_renderer(tabs=output == "tsv", terminal=terminal)
-
-
-def _format_parts(options: RenderOptions) -> list[FormatPart] | None:
-    """Return the parts of the format; None for --output."""
-    from kcli.cli.consume.render_text import compile_format, raw_format
-
-    raw, delimiter = options.raw, None if options.raw.delimiter == "\\n" else options.raw.delimiter
-    if options.output is not None:
-        for option, value in (("-f", raw.format), ("-K", raw.key_delimiter), ("-Z", raw.null), ("-D", delimiter)):
-            if value is not None:
-                raise ConfigError(f"{option} cannot be combined with --output {options.output}; it is for raw output")
-        return None
-    if raw.format is None:
-        return raw_format(raw.delimiter, raw.key_delimiter)
-    if raw.key_delimiter is not None or delimiter is not None:
-        raise ConfigError("-f cannot be combined with -D or -K")
-    parts = compile_format(raw.format)
-    for part in parts:
-        if not isinstance(part, bytes):
-            _require_decoder("-f", part, options.decoders or ())
-    return parts
-
-
-def _require_decoder(option: str, field: Field, decoders: Collection[str]) -> None:
-    if field.needs_decoder and field.name not in decoders:
-        raise ConfigError(
-            f"{option}: a part or the error of a {field.name} requires a decoder, such as -s {field.name}=json"
-        )
-
-
-def parse_columns(text: str, decoders: Collection[str]) -> dict[str, Field]:
-    """Return the fields of --columns by the given names. Raise ConfigError."""
-    from kcli.cli.consume.render_text import NAMED, named_field
-
-    fields = {}
-    for name in map(str.strip, text.split(",")):
-        field = named_field(name)
-        if field is None:
-            known = ", ".join([*NAMED, "value.PATH", "key.PATH"])
-            raise ConfigError(f"--columns: '{name}' is not a valid column; use {known} or headers.NAME")
-        _require_decoder("--columns", field, decoders)
-        fields[name] = field
-    return fields

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kcli.cli.consume.options import DecodeOptions, FilterOptions, MemberOptions, SourceOptions, TopicOptions
-    from kcli.cli.consume.read_loop import PrintOptions
+    from kcli.cli.consume.printing import PrintOptions
     from kcli.cli.environment import Environment
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.clock import Clock

@@ -24,7 +24,7 @@ from kcli.errors import BrokerError, ConfigError
 if TYPE_CHECKING:
     from kcli.cli.consume.decoding import Decoding
     from kcli.cli.consume.options import OffsetSpecs
-    from kcli.cli.consume.read_loop import PrintOptions
+    from kcli.cli.consume.printing import PrintOptions
     from kcli.client.config import ConsumerConfig
     from kcli.consumer.share.share_session import AcknowledgeType
 
@@ -112,8 +112,8 @@ def run(
     """
     from kcli.cli.consume.filters import compile_filters
     from kcli.cli.consume.options import parse_offset_specs
-    from kcli.cli.consume.read_loop import Limits, PrintOptions
-    from kcli.cli.consume.renderer import RenderOptions, make_renderer
+    from kcli.cli.consume.printing import PrintOptions, RenderOptions, make_renderer
+    from kcli.cli.consume.read_loop import Limits
 
     if member.group is None:
         _refuse_properties_of_members(common.on_purpose)

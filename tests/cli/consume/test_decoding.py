@@ -14,8 +14,8 @@ import pytest
 from kcli.cli.consume.decoding import Decoding, make_decoding
 from kcli.cli.consume.filters import compile_filters
 from kcli.cli.consume.options import DecodeOptions, FilterOptions
+from kcli.cli.consume.printing import RenderOptions, make_renderer
 from kcli.cli.consume.read_loop import Limits, PrintedRecords, print_records
-from kcli.cli.consume.renderer import RenderOptions, make_renderer
 from kcli.cli.environment import StopSignals
 from kcli.clock import ManualClock
 from kcli.consumer.coverage import StopReason

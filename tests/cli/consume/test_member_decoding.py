@@ -12,8 +12,8 @@ import pytest
 from kcli.cli.consume.decoding import make_decoding
 from kcli.cli.consume.member_session import MemberPlan, print_as_member
 from kcli.cli.consume.options import DecodeOptions
-from kcli.cli.consume.read_loop import Limits, PrintOptions
-from kcli.cli.consume.renderer import RenderOptions, make_renderer
+from kcli.cli.consume.printing import PrintOptions, RenderOptions, make_renderer
+from kcli.cli.consume.read_loop import Limits
 from kcli.errors import KcliError
 from kcli.structs import TopicPartition
 from tests.cli.consume.fake_member import P0, P1, FakeConsumer, Step, assigned, records, values

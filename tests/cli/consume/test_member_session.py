@@ -17,8 +17,8 @@ import pytest
 from kcli.cli.consume.filters import compile_filters
 from kcli.cli.consume.member_session import MemberPlan, print_as_member
 from kcli.cli.consume.options import FilterOptions
-from kcli.cli.consume.read_loop import Limits, PrintOptions
-from kcli.cli.consume.renderer import RenderOptions, make_renderer
+from kcli.cli.consume.printing import PrintOptions, RenderOptions, make_renderer
+from kcli.cli.consume.read_loop import Limits
 from kcli.cli.consume.reports import partitions_text, reset_text
 from kcli.consumer.retry_backoff import RetryState
 from kcli.consumer.subscription import PositionReset

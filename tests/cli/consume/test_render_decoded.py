@@ -12,8 +12,8 @@ import pytest
 
 from kcli.cli.consume.decoded_columns import DecodedColumns, part_of
 from kcli.cli.consume.options import RawOptions
+from kcli.cli.consume.printing import RenderOptions, make_renderer
 from kcli.cli.consume.render_text import Field, named_field
-from kcli.cli.consume.renderer import RenderOptions, make_renderer
 from kcli.errors import ConfigError
 from kcli.schemas.serdes import DecodeError
 from tests.cli.consume.data import ORDERS_3, columns, record

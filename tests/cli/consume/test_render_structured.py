@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcli.cli.consume.options import RawOptions
-from kcli.cli.consume.renderer import Renderer, RenderOptions, make_renderer
+from kcli.cli.consume.printing import RenderOptions, make_renderer
+from kcli.cli.consume.renderer import Renderer
 from kcli.protocol.records.columns import RecordColumns
 from kcli.structs import TopicPartition
 from tests.cli.consume.data import NOON, ORDERS_3, columns, record

@@ -6,8 +6,8 @@ import pytest
 
 from kcli.cli.consume.filters import compile_filters
 from kcli.cli.consume.options import FilterOptions, RawOptions
+from kcli.cli.consume.printing import RenderOptions, make_renderer
 from kcli.cli.consume.render_text import VERBS, Field, compile_format, raw_format, text_renderer
-from kcli.cli.consume.renderer import RenderOptions, make_renderer
 from kcli.cli.output.escapes import highlighted_bytes, unescape, visible_bytes
 from kcli.errors import ConfigError
 from kcli.text import format_timestamp

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcli.cli.consume.read_loop import PrintOptions
-from kcli.cli.consume.renderer import RenderOptions, make_renderer
+from kcli.cli.consume.printing import PrintOptions, RenderOptions, make_renderer
 from kcli.cli.consume.share_session import print_shared
 from kcli.consumer.share.share_session import AcknowledgeType
 from kcli.errors import CorruptRecords

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kcli.cli.consume.decoding import make_decoding
 from kcli.cli.consume.options import DecodeOptions
-from kcli.cli.consume.renderer import RenderOptions, make_renderer
+from kcli.cli.consume.printing import RenderOptions, make_renderer
 from kcli.cli.produce.encoding import Encoding, make_encoding
 from kcli.cli.produce.feed import ParsingEnded, WriteTally
 from kcli.cli.produce.options import EncodeOptions
