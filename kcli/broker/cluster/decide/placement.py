@@ -43,7 +43,8 @@ def place(brokers: Iterable[Registration], partitions: int, replicas: int, rando
     usable = [broker for broker in brokers if not broker.in_controlled_shutdown and has_free_directory(broker)]
     unfenced = sum(not broker.is_fenced for broker in usable)
     if replicas > len(usable):
-        raise _unplaceable(replicas, f"only {len(usable)} broker(s) are registered")
+        count = len(usable)
+        raise _unplaceable(replicas, f"there {'is' if count == 1 else 'are'} only {count} broker{'s'[count == 1 :]}")
     if not unfenced:
         raise _unplaceable(replicas, "all brokers are fenced")
     names = sorted({broker.rack for broker in usable}, key=lambda rack: (rack is not None, rack or ""))
@@ -87,4 +88,4 @@ def has_free_directory(broker: Registration) -> bool:
 
 
 def _unplaceable(replicas: int, reason: str) -> BrokerError:
-    return BrokerError(ErrorCode.INVALID_REPLICATION_FACTOR, f"A partition cannot have {replicas} replica(s): {reason}")
+    return BrokerError(ErrorCode.INVALID_REPLICATION_FACTOR, f"The replication factor is {replicas}, but {reason}")
