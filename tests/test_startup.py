@@ -182,5 +182,5 @@ def test_producing_and_consuming_import_only_what_they_use(our_kafka: Kafka) -> 
     consumed = imported_by("consume", topic, "-o", "start", "-e", "-b", address)
     assert heavy(consumed) - {"crc32c"} == {"numpy"}
     assert "kcli.producer" not in consumed
-    of_decoders = ("kcli.schemas", "kcli.cli.consume.decod", "kcli.cli.produce.encod")
+    of_decoders = ("kcli.schemas", "kcli.cli.consume.decod", "kcli.cli.consume.expr", "kcli.cli.produce.encod")
     assert not [name for name in produced | consumed if name.startswith(of_decoders)]
