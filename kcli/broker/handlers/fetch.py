@@ -5,7 +5,8 @@ Incremental fetch sessions are served (KIP-227). The records are never decoded: 
 In a cluster, followers fetch to the log end, and the leader learns from their fetches what they have. A consumer may
 read from a follower since v11, and with a rack the leader may send it to one (KIP-392). A broker that is a cluster of
 its own has no replicas elsewhere: a fetch by one is refused (6). A consumer that is over its quota (consumer_byte_rate)
-gets no records, and is not read from for a while.
+gets no records, and is not read from for a while. Missing: one over request_percentage gets them, with the time to
+wait, where Kafka sends none; and only the time in the handler counts towards that quota, not that of sending.
 """
 
 from __future__ import annotations
