@@ -452,7 +452,7 @@ def test_usage_errors_are_one_line_before_spark_starts(tmp_path: Path) -> None:
         (("sql", " ; -- nothing"), "no SQL statement given"),
         (("sql", "SELECT 1", "--where", "x"), "use WHERE in the statement"),
         (("sql", "SELECT * FROM topic('')"), "is not a valid topic; write it like orders"),
-        (("sql", "SELECT * FROM topic('a', from => 'soon')"), "use earliest"),
+        (("sql", "SELECT * FROM topic('a', from => 'soon')"), "use one of earliest"),
     ):
         result = run_kcli("spark", *words)
         assert (result.status, result.out) == (2, b""), (words, result.err)
