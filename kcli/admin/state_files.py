@@ -20,14 +20,18 @@ class SnapshotError(KcliError):
 
 
 class Saved(Protocol):
-    """A snapshot of any format: its id, the kind of its change ("undo" for one of an undo), and its cluster."""
+    """A snapshot of any format: its id, the time and kind of its change ("undo" for one of an undo), its cluster."""
 
     @property
     def id(self) -> str: ...
     @property
+    def made_ms(self) -> int: ...
+    @property
     def kind(self) -> str: ...
     @property
     def cluster_id(self) -> str | None: ...
+    @property
+    def bootstrap(self) -> str: ...
 
 
 S = TypeVar("S", bound=Saved)
