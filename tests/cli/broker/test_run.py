@@ -26,6 +26,7 @@ from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest,
 from kcli.protocol.records.builder import NewRecord, build_batch
 from tests.broker.wire import Wire
 from tests.limits import Limit, read_line
+from tests.real_kafka import read_until_equal
 
 KCLI = [sys.executable, "-m", "kcli", "broker", "run"]
 
@@ -226,8 +227,13 @@ def test_metrics_are_served_to_prometheus(running: Any, role: str) -> None:
     if role != "controller":
         with Wire(broker.address) as wire:
             wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name="orders")]), 12)
-    with urllib.request.urlopen(url[0], timeout=20) as answer:
-        text = answer.read().decode()
+
+    def scraped() -> str:
+        with urllib.request.urlopen(url[0], timeout=20) as answer:
+            return answer.read().decode()
+
+    assert read_until_equal(True, lambda: "activecontrollercount" in scraped())  # there is nothing before the start
+    text = scraped()
     samples = {sample.name: sample.value for family in parse_text(text) for sample in family.samples}
     assert samples["kafka_controller_kafkacontroller_activecontrollercount"] == 1
     if role != "controller":
