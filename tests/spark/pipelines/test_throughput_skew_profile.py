@@ -433,9 +433,9 @@ def test_wide_tables_fit_the_window(tmp_path: Path) -> None:
     [
         (("throughput", "t", "--window", "soon"), "--window: 'soon' is not valid; use a duration"),
         (("throughput", "t", "--window", "1m", "--slide", "7s"), "--slide: 7s must divide --window 1m"),
-        (("throughput", "t", "--from", ""), "use earliest, latest, group:GROUP, a time"),
-        (("throughput", "t", "--from", " "), "use earliest, latest, group:GROUP, a time"),
-        (("throughput", "t", "--until", ""), "use latest, a time"),
+        (("throughput", "t", "--from", ""), "use one of earliest, latest, group:GROUP, 100, +100, -100, a time"),
+        (("throughput", "t", "--from", " "), "use one of earliest, latest, group:GROUP, 100, +100, -100, a time"),
+        (("throughput", "t", "--until", ""), "use one of latest, 100, +100, -100, a time"),
         (("throughput", "t", "--by", "broker"), "use total, or some of"),
         (("throughput", "t", "--fail-if", "peak_records_per_s>1"), "'peak_records_per_s' is unknown; use one of"),
         (("throughput",), "no topic given"),
