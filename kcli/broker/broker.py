@@ -411,10 +411,10 @@ class Broker(ServerLoop):
         """
         if clean and self.config.controlled_shutdown_enable:
             self.membership.leave()
+        self.membership.close(clean=clean)
         self.server.close()
         for sock in self._sockets:
             sock.close()
-        self.membership.close(clean=clean)
         self.log_manager.close(clean=clean, broker_epoch=self.membership.epoch)
         self._log_reports()
 
