@@ -30,6 +30,7 @@ from kcli.broker.config_defs import without_effect
 from kcli.broker.data_dir import EARLIER_TOPICS, KAFKA_METADATA_LOG, parse_uuid, random_uuid
 from kcli.broker.files import is_exhausted, retry_without
 from kcli.broker.handlers.api_table import HANDLERS
+from kcli.broker.security.listeners import SECURITY_PROTOCOLS
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError
 from kcli.protocol import metadata_records as records
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 _KRAFT_VERSION = 1
 _PRODUCER_IDS_PER_BLOCK = 1000
 
@@ -111,7 +111,7 @@ class Alone:
         )
         try:
             self._journal.replay()
-            if self._journal.is_new:
+            if not self.image.features:  # the log is new, or a first start was interrupted
                 self._begin(earlier)
             self._register()
         except BaseException:

@@ -657,3 +657,21 @@ def test_a_start_after_writes_leads_in_a_new_epoch_and_one_without_writes_change
     end = node.alone.image.offset
     node.restart()
     assert node.alone.image.offset == end
+
+
+def test_an_interrupted_first_start_is_completed_by_the_next() -> None:
+    for step in range(1000):
+        disk = MemoryFiles()
+        dying = DyingFiles(disk, step)
+        try:
+            Node(dying)
+            has_ended = True
+        except Killed:
+            has_ended = False
+        disk._locked.clear()
+        node = Node(disk)
+        assert node.cluster.features["metadata.version"] == 30
+        assert node.cluster.dynamic.changed == {"": {"min.insync.replicas": "1"}}
+        if has_ended:
+            assert step > 5
+            return

@@ -147,7 +147,7 @@ class ControllerServer(ServerLoop):
         self.controller = Controller(config, self.cluster_id, random=Random())
         journal.replay()
         quorum, voters = self._quorum_records(), journal.voters
-        first = journal.first_records() if journal.is_new else []
+        first = [] if self.controller.image.features else journal.first_records()  # a first start may be interrupted
         if journal.is_new:
             self.log.write_bootstrap(first, quorum, self.clock.wall_ms())
         journal.begin_epoch()

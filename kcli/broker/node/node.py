@@ -17,6 +17,7 @@ from kcli.broker.node.lifecycle import Lifecycle, State
 from kcli.broker.node.observer import Observer
 from kcli.broker.node.peers import Address, NetworkPeers, PeerError, Peers
 from kcli.broker.replication.fetchers import ReplicaFetchers
+from kcli.broker.security.listeners import SECURITY_PROTOCOLS
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 from kcli.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from kcli.network.selector import Selector
     from kcli.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
     from kcli.protocol.wire import Request
-
-SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 _IDS_TIMEOUT_MS = 5000.0
 # The next block of producer ids is requested when this part of a block is left.

@@ -15,6 +15,8 @@ from kcli.settings import Boolean, Int, List, Long, String, invalid_value, setti
 from kcli.text import closest_name, format_alternatives
 
 DEFAULT_PROTOCOL_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+#: The numbers of the protocols in registrations.
+SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 #: In Kafka, too, a controller listener that is not in the map has no security.
 _CONTROLLER_PROTOCOL = "PLAINTEXT"
 

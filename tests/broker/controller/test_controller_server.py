@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from kcli.broker.cluster.features import SUPPORTED_FEATURES
+from kcli.broker.cluster.image import BROKER_CONFIG
 from kcli.broker.cluster.metadata_log import encode_snapshot
 from kcli.broker.config import BrokerConfig
 from kcli.broker.controller.controller_server import ControllerFailed, ControllerServer
@@ -515,3 +516,12 @@ def test_a_client_reaches_the_controller_through_its_socket(tmp_path: Path) -> N
     server.shutdown()
 
     assert server.cluster_id.encode() in received
+
+
+def test_an_interrupted_first_start_is_completed_by_the_next(lab: Lab) -> None:
+    lab.files.faults.append(Fault("append", ".log", skip=1))
+    with pytest.raises(OSError, match="Input/output error"):
+        lab.start()
+    server = lab.start()
+    assert server.controller.image.features["metadata.version"] == 30
+    assert server.controller.image.configs[BROKER_CONFIG, ""] == {"min.insync.replicas": "1"}
