@@ -37,7 +37,13 @@ def read_earlier(files: Files, data_dir: str, new_partition: NewPartition) -> li
 
     `new_partition` makes the record of a partition that this broker leads.
     """
-    readers = (lambda document: _topics(document, new_partition), _acls, _users, _tokens, _producer_ids)
+    readers: tuple[Callable[[Any], Iterator[Any]], ...] = (
+        lambda document: _topics(document, new_partition),
+        _acls,
+        _users,
+        _tokens,
+        _producer_ids,
+    )
     found: list[Any] = []
     for name, read in zip((EARLIER_TOPICS, *_OTHERS), readers, strict=True):
         path = f"{data_dir}/{name}"

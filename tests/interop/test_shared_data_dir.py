@@ -31,7 +31,9 @@ Row = tuple[int, bytes | None, bytes | None]
 # Words in a broker's log that say it was not content with what it found.
 COMPLAINTS = re.compile(r"corrupt|rebuil[dt]|truncat|damaged|stray|inconsisten|fail", re.IGNORECASE)
 HARMLESS = re.compile(
-    r"log\.cleaner|= |truncateOnRestart|authorization failed|Truncating to|failed authentication|Truncation|failover",
+    r"log\.cleaner|= |truncateOnRestart|authorization failed|Truncating to|failed authentication|Truncation|failover|"
+    # Our log says that this broker leads, until Kafka's controller has registered it: it loads its groups again then.
+    r"Failed to load metadata from __consumer_offsets-\d+ with epoch \d+ due to Stopped loading records",
 )
 
 

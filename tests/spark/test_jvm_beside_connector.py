@@ -230,7 +230,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "times lack one": {"subscribe": "MIXED", "startingOffsetsByTimestamp": by_partition("MIXED", BASE_MS)},
     "no such number": {"subscribe": "MIXED", "startingOffsets": by_partition("MIXED", -3, 0, 0)},
     "no JSON": {"subscribe": "MIXED", "startingOffsets": "{x"},
-    "no word": {"subscribe": "MIXED", "startingOffsets": "now"},
+    "no word": {"subscribe": "MIXED", "startingOffsets": "soon"},
     "end before start": {
         "assign": '{"MIXED":[0]}',
         "startingOffsets": by_partition("MIXED", 5),
