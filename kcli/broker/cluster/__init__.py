@@ -16,5 +16,6 @@ controller. All three read the same image.
 
 - Values in the image (a partition's state, a broker's registration) are immutable and replaced as a whole; the image
   itself is not copied, because only one thread has it.
-- `features` are what the brokers of kcli support. A broker alone deliberately lacks some: `FEATURES_OF_SINGLE`.
+- `limits` is the one list of what the broker lacks. `features` are what the brokers of kcli support; a broker alone
+  deliberately lacks some: `FEATURES_OF_SINGLE`.
 """

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from kcli.broker.cluster.limits import MISSING, Missing, sentence
 from kcli.broker.handlers.api_table import HANDLERS
-from kcli.broker.limits import MISSING, Missing, sentence
 from kcli.broker.node.forwarding import FORWARDED, NODE_APIS
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent.parent.parent
 # Of the API keys of Apache Kafka 4.3, 0 to 92, those that a broker does not serve to clients.
 _BETWEEN_SERVERS = {4, 5, 6, 7, 56, 58, 59, 62, 63, 64, 67, 70, 73}
 
