@@ -179,16 +179,6 @@ class ClusterView:
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
         return self._by_id.get(topic_id)
 
-    def topic_or_error(self, name_or_id: str | UUID) -> Topic:
-        """Return the topic. BrokerError UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID if there is none."""
-        if isinstance(name_or_id, UUID):
-            topic, code = self._by_id.get(name_or_id), ErrorCode.UNKNOWN_TOPIC_ID
-        else:
-            topic, code = self.topics.get(name_or_id), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if topic is None:
-            raise BrokerError(code)
-        return topic
-
     def log_config(self, name: str) -> LogConfig:
         """Return the log configuration of a topic; the defaults for an unknown one."""
         topic, settings = self.topics.get(name), self.settings
