@@ -103,7 +103,13 @@ def led(image: MetadataImage, logs: LogManager, new_partition: NewPartition, nod
         elif state.leader != node_id or epoch > state.leader_epoch:
             batch.append(
                 records.PartitionChangeRecord(
-                    partition_id=tp.partition, topic_id=topic_id, leader=node_id, isr=[node_id]
+                    partition_id=tp.partition,
+                    topic_id=topic_id,
+                    leader=node_id,
+                    isr=[node_id],
+                    eligible_leader_replicas=[] if state.elr else None,  # none of them is in sync (KIP-966)
+                    last_known_elr=[] if state.last_known_elr else None,
+                    leader_recovery_state=0 if state.is_recovering else -1,
                 )
             )
     return batch

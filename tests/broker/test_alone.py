@@ -15,7 +15,7 @@ from kcli.broker.testing.memory_files import Fault, MemoryFiles
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from kcli.protocol.metadata_records import RegisterBrokerRecord
+from kcli.protocol.metadata_records import PartitionChangeRecord, RegisterBrokerRecord
 from kcli.structs import TopicPartition
 from tests.broker.log.logs import batch
 from tests.broker.single_broker import DATA, Node
@@ -675,3 +675,27 @@ def test_an_interrupted_first_start_is_completed_by_the_next() -> None:
         if has_ended:
             assert step > 5
             return
+
+
+def test_a_partition_that_a_controller_has_left_without_a_leader_is_led_again() -> None:
+    """Apache Kafka's controller moves the only replica to the eligible leader replicas when its broker stops."""
+    node = Node()
+    topic = node.cluster.create_topic("orders")
+    node.alone._journal.append(
+        [
+            PartitionChangeRecord(
+                partition_id=0,
+                topic_id=topic.topic_id,
+                leader=-1,
+                isr=[],
+                eligible_leader_replicas=[1],
+                last_known_elr=[1],
+                leader_recovery_state=1,
+            )
+        ]
+    )
+
+    node.restart()
+
+    state = node.cluster.partition_state(TopicPartition("orders", 0))
+    assert (state.leader, state.isr, state.elr, state.last_known_elr, state.is_recovering) == (1, (1,), (), (), False)
