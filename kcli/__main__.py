@@ -14,6 +14,7 @@ def main() -> int:
         from kcli import __version__
 
         return _print_line(f"kcli {__version__}")
+    sys.unraisablehook = _repeat_interrupt
     try:
         import gc
 
@@ -35,6 +36,22 @@ def main() -> int:
     if os.environ.get("KCLI_DEBUG") != "1":
         os._exit(status)
     return status
+
+
+def _repeat_interrupt(dropped: "sys.UnraisableHookArgs") -> None:
+    """Repeat a Ctrl-C that Python has dropped, because it came in a finalizer or in a callback of an import.
+
+    A second one within a second would count as the same request. Other dropped errors are reported as Python does it.
+    """
+    if not issubclass(dropped.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(dropped)
+        return
+    import signal
+    import threading
+
+    timer = threading.Timer(1.1, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+    timer.daemon = True
+    timer.start()
 
 
 def _print_line(line: str) -> int:

@@ -92,6 +92,29 @@ def test_an_interrupt_prints_nothing_and_returns_130() -> None:
     assert (process.returncode, out, err) == (130, "", "")
 
 
+DROPPING = """
+import signal, sys, time, weakref
+from kcli import __main__
+from kcli.cli import app
+
+def run_process(_argv):
+    class Collected: pass
+    collected = Collected()
+    watched = weakref.ref(collected, lambda _: signal.raise_signal(signal.SIGINT))
+    del collected
+    time.sleep(60)
+
+app.run_process = run_process
+sys.exit(__main__.main())
+"""
+
+
+def test_an_interrupt_that_python_drops_in_a_callback_is_repeated() -> None:
+    """It came in the weak reference of an import's lock: the command went on, after a trace on stderr."""
+    done = subprocess.run([sys.executable, "-c", DROPPING], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def in_shell(words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         f"exec {sys.executable} -m kcli {words}", shell=True, capture_output=True, text=True, timeout=120

@@ -112,5 +112,5 @@ def test_a_member_whose_cluster_is_gone_ends_within_its_timeout_or_at_the_second
             table = [line.split() for line in out.with_suffix(".stderr").read_text().splitlines()]
             (row,) = (line for line in table if line[:2] == ["gone", "0"])
             assert (row[3], row[5]) == ("20", "20"), "position and records"
-            assert int(row[4]) < 20, "the committed offset"
+            assert row[4] == "-" or int(row[4]) <= 10, "the committed offset: unknown, if its answer did not come"
         assert members[1][0].returncode == 130
