@@ -17,7 +17,7 @@ from kcli.errors import BrokerError
 from kcli.protocol.headers import decode_response
 from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kcli.protocol.messages.metadata import MetadataRequest
-from tests.broker.server_rig import ServerRig, server_rig
+from tests.broker.serving.server_rig import ServerRig, server_rig
 from tests.broker.wire import Wire
 
 
