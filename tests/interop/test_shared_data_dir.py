@@ -4,6 +4,9 @@ killed.
 
 from __future__ import annotations
 
+import base64
+import hmac
+import json
 import random
 import re
 import shutil
@@ -15,14 +18,24 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
 
+from kcli import Admin
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcli.protocol.records.batch import walk_batches
 from tests.broker.test_earlier_files import EARLIER
 from tests.broker.wire import Wire
 from tests.broker_process import BrokerProcess
 from tests.real_kafka import Kafka, KafkaNode, free_ports, read_until_equal
+from tests.secured_kafka import SCRAM_MODULE, jaas
 
 pytestmark = pytest.mark.slow
 
@@ -299,6 +312,8 @@ def test_read_committed_readers_see_the_same_from_both_brokers(turns: Turns, kca
     assert transaction_indexes(real) == written
 
 
+DAY_MS = 86_400_000
+TOKEN_KEY = "a secret key of the tests"
 EARLIER_STATE = """{{
 "topics": [
 {{"name": "orders", "id": "{orders}", "partitions": 2, "configs": {{"retention.ms": "70000000"}}}},
@@ -320,14 +335,26 @@ def topic_id_text(data: Path, partition: str) -> str:
     return (data / partition / "partition.metadata").read_text().rpartition("topic_id: ")[2].strip()
 
 
-def as_the_version_before(data: Path) -> None:
+def earlier_tokens(token: str) -> str:
+    """Return the file of tokens with one of alice that lives for a day."""
+    file = json.loads(EARLIER["kcli-delegation-tokens.json"])
+    now_ms = int(time.time() * 1000)
+    file["tokens"][0] |= {"id": token, "issued_ms": now_ms, "max_ms": now_ms + DAY_MS, "expires_ms": now_ms + DAY_MS}
+    return json.dumps(file)
+
+
+def as_the_version_before(data: Path, token: str) -> None:
     """Replace the metadata log by the file in which the version before kept the same state."""
     ids = {"orders": "orders", "offsets": "__consumer_offsets", "transactions": "__transaction_state"}
     found = {key: topic_id_text(data, f"{topic}-0") for key, topic in ids.items()}
     shutil.rmtree(data / "__cluster_metadata-0")
     (data / "kcli-topics.json").write_text(EARLIER_STATE.format(**found))
     (data / "kcli-credentials.json").write_bytes(EARLIER["kcli-credentials.json"])
-    (data / "kcli-acls.json").write_bytes(EARLIER["kcli-acls.json"])
+    acls = json.loads(EARLIER["kcli-acls.json"])
+    allowed = {"principal": "User:alice", "host": "*", "operation": "DESCRIBE", "permission_type": "ALLOW"}
+    acls["acls"].append(acls["acls"][0] | allowed)
+    (data / "kcli-acls.json").write_text(json.dumps(acls))
+    (data / "kcli-delegation-tokens.json").write_text(earlier_tokens(token))
     (data / "producer-ids.json").write_text('{"version": 1, "next_producer_id": 5000}')
 
 
@@ -336,6 +363,38 @@ def described(broker: Kafka, kind: ConfigResource.Type, name: str, *sources: int
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     [future] = admin.describe_configs([ConfigResource(kind, name)]).values()
     return {entry.name: entry.value for entry in future.result().values() if entry.source in sources}
+
+
+def acls_of(broker: Kafka) -> set[tuple[str, ...]]:
+    """Return the rows that Apache's clients see: resource, pattern, principal, host, operation, permission."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    every = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    return {
+        (
+            acl.name,
+            acl.resource_pattern_type.name,
+            acl.principal,
+            acl.host,
+            acl.operation.name,
+            acl.permission_type.name,
+        )
+        for acl in admin.describe_acls(every).result(30)
+    }
+
+
+def topics_by_token(port: int, token: str) -> list[str]:
+    """Return the topics that the owner of a delegation token may see. Its password is an HMAC of its id (KIP-48)."""
+    password = base64.b64encode(hmac.digest(TOKEN_KEY.encode(), token.encode(), "sha512")).decode()
+    login = {"username": token, "password": password, "tokenauth": "true"}
+    with Admin(
+        f"127.0.0.1:{port}",
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="SCRAM-SHA-256",
+        sasl_jaas_config=jaas(SCRAM_MODULE, **login),
+    ) as admin:
+        return sorted(topic.name for topic in admin.list_topics())
 
 
 def commit_a_transaction(broker: Kafka, value: bytes) -> None:
@@ -347,15 +406,29 @@ def commit_a_transaction(broker: Kafka, value: bytes) -> None:
 
 
 def test_a_directory_of_the_version_before_goes_to_apache_kafka_and_back(kafka_jars: Path, tmp_path: Path) -> None:
-    """It is converted by a broker alone, whose log names no voters: Kafka gets them by controller.quorum.voters."""
+    """Rights, users and a delegation token are valid in Kafka, too.
+
+    It is converted by a broker alone, whose log names no voters: Kafka gets them by controller.quorum.voters.
+    """
     (controller_port,) = free_ports(1)
     voter = f"127.0.0.1:{controller_port}"
-    real = KafkaNode(tmp_path, kafka_jars, settings={"controller.quorum.voters": f"1@{voter}"})
+    secured = {
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "listener.name.sasl.sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "listener.name.sasl.scram-sha-256.sasl.jaas.config": jaas(SCRAM_MODULE),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+        "delegation.token.secret.key": TOKEN_KEY,
+    }
+    settings = {**secured, "controller.quorum.voters": f"1@{voter}"}
+    real = KafkaNode(tmp_path, kafka_jars, settings=settings, more_listeners=["SASL"])
+    sasl_port, token = real.ports["SASL"], "aAepjH4RTNOVeNWk7dyQVQ"
     config = real.config_file.read_text()
     real.config_file.write_text(
         config.replace(f"CONTROLLER://127.0.0.1:{real.ports['CONTROLLER']}", f"CONTROLLER://{voter}")
     )
-    ours = BrokerProcess(tmp_path, kafka_jars, port=real.port)
+    listeners = f"PLAINTEXT://127.0.0.1:{real.port},SASL://127.0.0.1:{sasl_port}"
+    ours = BrokerProcess(tmp_path, kafka_jars, settings={**secured, "listeners": listeners}, port=real.port)
     ours.start()
     try:
         ours.create_topic("orders", 2)
@@ -364,7 +437,7 @@ def test_a_directory_of_the_version_before_goes_to_apache_kafka_and_back(kafka_j
         commit(ours, "billing", "orders", 120)
         commit_a_transaction(ours, b"first")
         ours.stop()
-        as_the_version_before(tmp_path / "data")
+        as_the_version_before(tmp_path / "data", token)
 
         for broker in (ours, real, ours):
             broker.start()
@@ -380,6 +453,11 @@ def test_a_directory_of_the_version_before_goes_to_apache_kafka_and_back(kafka_j
             assert [(one.mechanism.name, one.iterations) for one in alice.scram_credential_infos] == [
                 ("SCRAM_SHA_256", 4096)
             ]
+            assert acls_of(broker) == {
+                ("or", "PREFIXED", "User:bob", "10.0.0.1", "WRITE", "DENY"),
+                ("or", "PREFIXED", "User:alice", "*", "DESCRIBE", "ALLOW"),
+            }
+            assert topics_by_token(sasl_port, token) == ["orders"]
             commit_a_transaction(broker, b"again")
             assert broker.stop() == 0 or broker is real
         ours.start()
