@@ -353,14 +353,14 @@ class Alone:
 
     def add_acls(self, bindings: Sequence[AclBinding]) -> None:
         """Add ACLs; those that exist are ignored."""
-        from kcli.broker.cluster.decide.security_drafts import DraftAcls
+        from kcli.broker.cluster.decide.create_acls import add_acls
 
-        self.change(lambda draft: DraftAcls(draft).add(bindings))
+        self.change(lambda draft: add_acls(draft, bindings))
 
     def _store_credentials(self, changes: list[Change]) -> None:
-        from kcli.broker.cluster.decide.security_drafts import DraftCredentials
+        from kcli.broker.cluster.decide.alter_user_scram_credentials import write_credentials
 
-        self.change(lambda draft: DraftCredentials(draft).apply(changes))
+        self.change(lambda draft: write_credentials(draft, changes))
 
     def next_producer_id(self) -> int:
         """Return a new producer id. Ids are reserved in the log in blocks; a restart skips the rest of one."""

@@ -249,12 +249,12 @@ def not_written(
 _Decide = Callable[["Controller", Draft, Any, RequestContext], "Message"]
 
 
-def _by(module: str, package: str = "cluster.decide") -> _Decide:
-    """Return the decision of a module; it is imported with its first request."""
+def _by(module: str, package: str = "cluster.decide", function: str = "handle") -> _Decide:
+    """Return the decision by a function of a module; it is imported with its first request."""
 
     def decide(controller: Controller, draft: Draft, request: Request[Any], context: RequestContext) -> Message:
-        handler = import_module(f"kcli.broker.{package}.{module}")
-        response: Message = handler.handle(controller.parts(draft), request, context)
+        handle = getattr(import_module(f"kcli.broker.{package}.{module}"), function)
+        response: Message = handle(controller.parts(draft), request, context)
         return response
 
     return decide
@@ -357,9 +357,9 @@ _DECISIONS: dict[int, tuple[_Decide, AclOperation | None]] = {
     ApiKey.DELETE_ACLS: (_by("delete_acls"), None),
     ApiKey.DESCRIBE_ACLS: (_by("describe_acls", "handlers"), None),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (_by("alter_user_scram_credentials"), None),
-    ApiKey.CREATE_DELEGATION_TOKEN: (_by("create_delegation_token"), None),
-    ApiKey.RENEW_DELEGATION_TOKEN: (_by("renew_delegation_token"), None),
-    ApiKey.EXPIRE_DELEGATION_TOKEN: (_by("expire_delegation_token"), None),
+    ApiKey.CREATE_DELEGATION_TOKEN: (_by("delegation_tokens", function="create"), None),
+    ApiKey.RENEW_DELEGATION_TOKEN: (_by("delegation_tokens", function="renew"), None),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: (_by("delegation_tokens", function="expire"), None),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (_by("list_partition_reassignments"), None),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (_by_config(alter_reassignments), AclOperation.ALTER),
     ApiKey.ELECT_LEADERS: (_by_config(elect_leaders), AclOperation.ALTER),

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.broker.cluster.decide.parts import Parts
 
-#: In the place of a time in the response to a client that is refused.
-NO_TIME = -1
 #: Before, a response cannot carry the requester of a token.
 REQUESTER_SINCE_VERSION = 3
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.handlers.delegation_token_requests import REQUESTER_SINCE_VERSION, check_client, split_principal
-from kcli.broker.security.delegation_tokens import DelegationToken
+from kcli.broker.security.delegation_tokens import concerns
 from kcli.broker.serving.request_context import RequestContext
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, ResourceType
@@ -21,6 +21,7 @@ from kcli.protocol.messages.describe_delegation_token import (
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
+    from kcli.protocol.metadata_records import DelegationTokenRecord
 
 
 def handle(
@@ -35,29 +36,31 @@ def handle(
     owners = None
     if request.owners is not None:
         owners = [f"{owner.principal_type}:{owner.principal_name}" for owner in request.owners]
-    broker.tokens.remove_expired(context.now_wall_ms)
-    visible = [token for token in broker.tokens if _is_visible(broker, token, owners, context)]
+    current = broker.tokens.current(context.now_wall_ms)
+    visible = [token for token in current if _is_visible(broker, token, owners, context)]
     return DescribeDelegationTokenResponse(tokens=[_row(broker, token, context.api_version) for token in visible])
 
 
-def _is_visible(broker: Broker, token: DelegationToken, owners: list[str] | None, context: RequestContext) -> bool:
-    if owners is not None and not any(token.concerns(owner) for owner in owners):
+def _is_visible(
+    broker: Broker, token: DelegationTokenRecord, owners: list[str] | None, context: RequestContext
+) -> bool:
+    if owners is not None and not any(concerns(token, owner) for owner in owners):
         return False
     allows = broker.authorizer.allows
     return (
-        token.concerns(context.principal)
-        or allows(context, AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.id)
+        concerns(token, context.principal)
+        or allows(context, AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id)
         or allows(context, AclOperation.DESCRIBE_TOKENS, ResourceType.USER, token.owner)
     )
 
 
-def _row(broker: Broker, token: DelegationToken, version: int) -> DescribedDelegationToken:
+def _row(broker: Broker, token: DelegationTokenRecord, version: int) -> DescribedDelegationToken:
     row = DescribedDelegationToken(
-        issue_timestamp=token.issued_ms,
-        expiry_timestamp=token.expires_ms,
-        max_timestamp=token.max_ms,
-        token_id=token.id,
-        hmac=broker.tokens.hmac(token),
+        issue_timestamp=token.issue_timestamp,
+        expiry_timestamp=token.expiration_timestamp,
+        max_timestamp=token.max_timestamp,
+        token_id=token.token_id,
+        hmac=broker.tokens.hmac(token.token_id),
     )
     row.principal_type, row.principal_name = split_principal(token.owner)
     if version >= REQUESTER_SINCE_VERSION:

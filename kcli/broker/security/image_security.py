@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.security.authorizer import AclBinding, Authorizer
 from kcli.broker.security.credentials import Change, Credentials
-from kcli.broker.security.delegation_tokens import DelegationToken, DelegationTokens
+from kcli.broker.security.delegation_tokens import DelegationTokens
 from kcli.protocol import metadata_records as records
 
 if TYPE_CHECKING:
@@ -32,22 +32,6 @@ def acl_binding(record: records.AccessControlEntryRecord) -> AclBinding:
     return AclBinding(*(getattr(record, name) for name in AclBinding._fields))
 
 
-def delegation_tokens(image: MetadataImage) -> dict[str, DelegationToken]:
-    """Return all tokens by id."""
-    return {
-        record.token_id: DelegationToken(
-            record.token_id,
-            record.owner,
-            record.requester,
-            tuple(record.renewers),
-            record.issue_timestamp,
-            record.max_timestamp,
-            record.expiration_timestamp,
-        )
-        for record in image.tokens.values()
-    }
-
-
 class ImageSecurity:
     """The `credentials` and `tokens` of the image; its ACLs are in the authorizer, if there is one."""
 
@@ -62,7 +46,7 @@ class ImageSecurity:
         self._image = image
         self._authorizer = authorizer
         self.credentials = Credentials(image, store)
-        self.tokens = ImageTokens(image, config)
+        self.tokens = DelegationTokens(image, config)
         self._follow_acls()
 
     def __repr__(self) -> str:
@@ -81,31 +65,3 @@ class ImageSecurity:
     def _follow_acls(self) -> None:
         if isinstance(self._authorizer, Authorizer):
             self._authorizer.replace(acl_bindings(self._image))
-
-
-class ImageTokens(DelegationTokens):
-    """The delegation tokens of the image. The controller removes the expired ones."""
-
-    def __init__(self, image: MetadataImage, config: BrokerConfig) -> None:
-        super().__init__(_TokensOf(image), config)
-
-    def follow(self, image: MetadataImage) -> None:
-        """Read the tokens of the image."""
-        self._save(delegation_tokens(image))
-
-    def remove_expired(self, now_ms: int) -> None:
-        """Forget the tokens that have expired."""
-        self._save({token.id: token for token in self if token.expires_ms >= now_ms})
-
-
-class _TokensOf:
-    """The tokens of an image, which are not stored anywhere else."""
-
-    def __init__(self, image: MetadataImage) -> None:
-        self._image = image
-
-    def load(self) -> dict[str, DelegationToken]:
-        return delegation_tokens(self._image)
-
-    def save(self, tokens: dict[str, DelegationToken]) -> None:
-        pass

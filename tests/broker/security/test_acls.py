@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from kcli.broker.cluster.decide.security_drafts import DraftAcls
+from kcli.broker.cluster.decide.delete_acls import remove_acls
 from kcli.broker.config import STANDARD_AUTHORIZER
 from kcli.broker.security.authorizer import AclBinding, AclFilter, Authorizer
 from kcli.broker.testing.embedded import EmbeddedBroker
@@ -32,7 +32,7 @@ class Secured(Node):
         _ = self.alone.security
 
     def remove(self, *filters: AclFilter) -> list[list[AclBinding]]:
-        return self.alone.change(lambda draft: DraftAcls(draft).remove(filters))
+        return self.alone.change(lambda draft: remove_acls(draft, filters))
 
 
 def test_acls_survive_a_restart_in_their_order() -> None:

@@ -5,10 +5,11 @@ Deliberately missing: nothing. The client has salted the password; neither is st
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kcli.broker.handlers.rights import cluster_denied
-from kcli.broker.security.credentials import MECHANISMS, Change
+from kcli.broker.security.credentials import MECHANISM_NUMBERS, MECHANISMS, Change
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -20,11 +21,13 @@ from kcli.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from kcli.protocol.metadata_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from kcli.security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS, salted_credential
 
 if TYPE_CHECKING:
+    from kcli.broker.cluster.decide.draft import Draft
     from kcli.broker.cluster.decide.parts import Parts
-    from kcli.broker.cluster.decide.security_drafts import DraftCredentials
+    from kcli.broker.cluster.image import MetadataImage
 
 
 def handle(
@@ -37,25 +40,44 @@ def handle(
     try:
         if not parts.authorizer.allows_cluster(context, AclOperation.ALTER):
             raise cluster_denied(AclOperation.ALTER)
-        for one in requested:
+        for row in requested:
             try:
-                change = _change(parts.credentials, one)
-                if one.name in changes:
+                change = _change(parts.draft.image, row)
+                if row.name in changes:
                     raise BrokerError(
                         ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
                     )
-                changes[one.name] = change
+                changes[row.name] = change
             except BrokerError as error:
-                errors.setdefault(one.name, error)
-        parts.credentials.apply(change for user, change in changes.items() if user not in errors)
+                errors.setdefault(row.name, error)
+        write_credentials(parts.draft, [change for user, change in changes.items() if user not in errors])
     except BrokerError as error:
-        errors = {one.name: error for one in requested}
+        errors = {row.name: error for row in requested}
     return AlterUserScramCredentialsResponse(
-        results=[_result(user, errors.get(user)) for user in dict.fromkeys(one.name for one in requested)]
+        results=[_result(user, errors.get(user)) for user in dict.fromkeys(row.name for row in requested)]
     )
 
 
-def _change(credentials: DraftCredentials, requested: ScramCredentialDeletion | ScramCredentialUpsertion) -> Change:
+def write_credentials(draft: Draft, changes: Iterable[Change]) -> None:
+    """Write records that set and remove SCRAM users."""
+    for user, mechanism, credential in changes:
+        number = MECHANISM_NUMBERS[mechanism]
+        if credential is None:
+            draft.write(RemoveUserScramCredentialRecord(name=user, mechanism=number))
+        else:
+            draft.write(
+                UserScramCredentialRecord(
+                    name=user,
+                    mechanism=number,
+                    salt=credential.salt,
+                    stored_key=credential.stored_key,
+                    server_key=credential.server_key,
+                    iterations=credential.iterations,
+                )
+            )
+
+
+def _change(image: MetadataImage, requested: ScramCredentialDeletion | ScramCredentialUpsertion) -> Change:
     """Check a change in the order and words of Apache Kafka. BrokerError if it is not valid."""
     user, mechanism = requested.name, MECHANISMS.get(requested.mechanism)
     if not user:
@@ -63,7 +85,7 @@ def _change(credentials: DraftCredentials, requested: ScramCredentialDeletion | 
     if mechanism is None:
         raise BrokerError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
     if isinstance(requested, ScramCredentialDeletion):
-        if credentials.credential(mechanism, user) is None:
+        if (user, requested.mechanism) not in image.scram:
             raise BrokerError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
         return Change(user, mechanism, None)
     if requested.iterations < MIN_ITERATIONS:

@@ -5,37 +5,49 @@ Deliberately missing: nothing. As in Apache Kafka, an ACL may name an operation 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kcli.broker.data_dir import random_uuid
 from kcli.broker.handlers.acl_requests import check_acls, known, refuse_zero
 from kcli.broker.security.authorizer import AclBinding
+from kcli.broker.security.image_security import acl_bindings
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.acls import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
 from kcli.protocol.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from kcli.protocol.metadata_records import AccessControlEntryRecord
 
 if TYPE_CHECKING:
+    from kcli.broker.cluster.decide.draft import Draft
     from kcli.broker.cluster.decide.parts import Parts
 
 
 def handle(parts: Parts, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     """Return a result per ACL; all that are valid are added together."""
-    for one in request.creations:
-        refuse_zero(one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
+    for row in request.creations:
+        refuse_zero(row.resource_type, row.resource_pattern_type, row.operation, row.permission_type)
     try:
         check_acls(parts.authorizer, context, AclOperation.ALTER)
-        if any(_is_filter(one) for one in request.creations):
+        if any(map(_is_filter, request.creations)):
             # Apache Kafka fails on these with an unexpected error, and reports it for the whole request.
             failed = AclCreationResult(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=None)
             return CreateAclsResponse(results=[failed] * len(request.creations))
-        results = [_check(one) for one in request.creations]
-        parts.acls.add(
-            _binding(one) for one, result in zip(request.creations, results, strict=True) if not result.error_code
-        )
+        results = [_check(row) for row in request.creations]
+        valid = [row for row, result in zip(request.creations, results, strict=True) if not result.error_code]
+        add_acls(parts.draft, map(_binding, valid))
     except BrokerError as error:
         results = [AclCreationResult(error_code=error.code, error_message=error.detail) for _ in request.creations]
     return CreateAclsResponse(results=results)
+
+
+def add_acls(draft: Draft, bindings: Iterable[AclBinding]) -> None:
+    """Write records of ACLs; those that exist are ignored."""
+    existing = set(acl_bindings(draft.image))
+    for binding in dict.fromkeys(bindings):
+        if binding not in existing:
+            draft.write(AccessControlEntryRecord(id=random_uuid(), **binding._asdict()))
 
 
 def _binding(creation: AclCreation) -> AclBinding:
