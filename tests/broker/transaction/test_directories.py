@@ -304,9 +304,14 @@ def test_directory_with_transactions_goes_to_our_broker_and_back(kafka_jars: Pat
         before = at_ours.descriptions()
         ours.kill()
         assert anonymous_records(ours.data, at_ours) == written_by_kafka
+
+        theirs.start()
+        # At a start after a kill, Kafka 4.3.1 leads by the old metadata, then for a moment nobody does. A coordinator
+        # that sends markers in this moment takes the partitions for deleted ("Couldn't find leader endpoint"), and the
+        # transaction stays open in them. After a clean stop there is no such moment.
+        theirs.stop()
         decide(ours.data, at_ours.name("decided"))
         _assert_same_records(theirs)
-
         theirs.start()
         story.go_on(theirs.bootstrap_servers)
         after = at_ours.descriptions()
