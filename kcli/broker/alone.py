@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
 from kcli.broker.adoption import adopted, led, remove_leftovers
-from kcli.broker.cluster.cluster_values import Listener, Registration
+from kcli.broker.cluster.cluster_values import Listener, Registration, TopicState
 from kcli.broker.cluster.features import FEATURES_OF_SINGLE, KRAFT_VERSION
 from kcli.broker.cluster.image import BROKER_CONFIG, TOPIC_CONFIG, Changes, MetadataImage
 from kcli.broker.cluster.journal import Journal
 from kcli.broker.cluster.metadata_log import has_records
 from kcli.broker.cluster.topic_configs import TOPIC_OPTIONS, log_config
-from kcli.broker.cluster.view import DEFAULT, ClusterView, Topic
+from kcli.broker.cluster.view import DEFAULT, ClusterView
 from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import without_effect
 from kcli.broker.data_dir import EARLIER_TOPICS, KAFKA_METADATA_LOG, parse_uuid, random_uuid
@@ -263,7 +263,7 @@ class Alone:
         from kcli.broker.mbeans import controller_gauges
 
         topics = self.cluster.topics
-        return controller_gauges(len(topics), sum(topic.partitions for topic in topics.values()), 0, 1, 0)
+        return controller_gauges(len(topics), sum(len(topic.partitions) for topic in topics.values()), 0, 1, 0)
 
     def close(self, *, clean: bool = True) -> None:
         """Close the metadata log; `clean` False: as a crash would leave it."""
@@ -326,7 +326,7 @@ class Alone:
         partitions: int = DEFAULT,
         replication_factor: int = DEFAULT,
         configs: Mapping[str, str] | None = None,
-    ) -> Topic:
+    ) -> TopicState:
         """Create a topic. BrokerError with the code that CreateTopics returns."""
         from random import Random
 

@@ -402,7 +402,7 @@ class Broker(ServerLoop):
         existing = self.cluster.topics.get(name)
         if existing is None:
             existing = self.alone.create_topic(name, DEFAULT if partitions is None else partitions)
-        return existing.partitions
+        return len(existing.partitions)
 
     def shutdown(self, *, clean: bool = True) -> None:
         """Close all connections and logs. `clean`: flush everything and write the marker of a clean shutdown.

@@ -67,7 +67,7 @@ def find_coordinator(cluster: ClusterView, topic: str, key: str) -> int:
     found = cluster.topics.get(topic)
     if found is None:
         return -1
-    state = cluster.partition_state(TopicPartition(topic, key_hash(key) % found.partitions))
+    state = cluster.partition_state(TopicPartition(topic, key_hash(key) % len(found.partitions)))
     return -1 if state is None else state.leader
 
 
@@ -91,7 +91,7 @@ class CoordinatorLog:
     def partition_count(self) -> int:
         """The topic's number of partitions, or the configured one before it exists."""
         topic = self._cluster.topics.get(self.topic)
-        return topic.partitions if topic else self._default_count
+        return len(topic.partitions) if topic else self._default_count
 
     def partition_for(self, key: str) -> int:
         """Return the partition of all records of a group or transactional id."""
@@ -116,7 +116,7 @@ class CoordinatorLog:
     def replay_all(self, add_batch: AddBatch, report: Callable[[str], None]) -> None:
         """Read all partitions. A damaged batch is reported and skipped."""
         topic = self._cluster.topics.get(self.topic)
-        for number in range(topic.partitions if topic else 0):
+        for number in topic.partitions if topic else ():
             for _ in self.replay_partition(number, add_batch, report):
                 pass
 

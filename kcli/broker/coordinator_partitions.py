@@ -87,7 +87,7 @@ class CoordinatorPartitions:
             self._drop(number)
         elif number not in self._loaded and number not in self._loading:
             topic = self._cluster.topics.get(self.topic)
-            self._count = max(1, topic.partitions if topic else 1)
+            self._count = max(1, len(topic.partitions) if topic else 1)
             self._loading[number] = self._load(number)
             self._load_section(number, self._loading[number])
 
@@ -118,7 +118,7 @@ class CoordinatorPartitions:
     def partition_of(self, key: str) -> TopicPartition:
         """Return the partition whose leader coordinates the key."""
         if self._leads_all and (topic := self._cluster.topics.get(self.topic)) is not None:
-            self._count = topic.partitions
+            self._count = len(topic.partitions)
         return TopicPartition(self.topic, key_hash(key) % self._count)
 
     def error_of(self, key: str) -> ErrorCode:

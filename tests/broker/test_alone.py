@@ -34,8 +34,11 @@ def refused(code: ErrorCode, act: Callable[[], Any]) -> str:
 
 def topics_of(node: Node) -> dict[str, tuple[UUID, int, dict[str, str]]]:
     """Return id, partition count and overrides of every topic."""
-    topics = node.cluster.topics
-    return {name: (topic.topic_id, topic.partitions, topic.configs) for name, topic in topics.items()}
+    cluster = node.cluster
+    return {
+        name: (topic.topic_id, len(topic.partitions), cluster.topic_configs(name))
+        for name, topic in cluster.topics.items()
+    }
 
 
 # ---- restarts ----
@@ -65,10 +68,10 @@ def test_runtime_changes_survive_a_restart() -> None:
 
     node.restart()
 
-    assert node.cluster.topics["orders"].partitions == 4
+    assert len(node.cluster.topics["orders"].partitions) == 4
     assert node.log_of("orders", 3).config.is_compacted
     assert node.log_of("orders", 3).config.retention_ms == 7000
-    assert node.cluster.resource_configs(32) == {"readers": {"consumer.session.timeout.ms": "46000"}}
+    assert node.cluster.image.resource_configs(32) == {"readers": {"consumer.session.timeout.ms": "46000"}}
 
 
 def test_new_directory_finalizes_the_levels_that_the_broker_serves() -> None:
@@ -132,7 +135,7 @@ def test_validate_only_changes_nothing() -> None:
 
     assert bytes(node.files.data(f"{DATA}/{LOG}")) == before
     assert list(node.cluster.topics) == ["orders"]
-    assert node.cluster.topics["orders"].partitions == 1
+    assert len(node.cluster.topics["orders"].partitions) == 1
     assert node.log_of("orders").config.retention_ms == 604_800_000
 
 
@@ -170,7 +173,7 @@ def test_offsets_topic_has_its_partition_count_and_compaction() -> None:
 
     topic = node.cluster.ensure_internal("__consumer_offsets")
 
-    assert (topic.partitions, topic.is_internal) == (7, True)
+    assert (len(topic.partitions), topic.is_internal) == (7, True)
     assert node.log_of("__consumer_offsets", 6).config.is_compacted
     assert node.log_of("__consumer_offsets", 6).config.segment_bytes == 2_000_000
     assert node.cluster.ensure_internal("__consumer_offsets") is topic
@@ -178,8 +181,8 @@ def test_offsets_topic_has_its_partition_count_and_compaction() -> None:
 
 def test_auto_created_topic_has_the_default_partition_count() -> None:
     node = Node(num_partitions=3)
-    assert node.cluster.auto_create("orders").partitions == 3
-    assert node.cluster.auto_create("__consumer_offsets").partitions == 50
+    assert len(node.cluster.auto_create("orders").partitions) == 3
+    assert len(node.cluster.auto_create("__consumer_offsets").partitions) == 50
 
 
 # ---- disk errors and crashes ----
@@ -268,7 +271,7 @@ def test_change_that_cannot_be_saved_is_undone(change: Callable[[Any], Any]) -> 
 
     assert list(node.cluster.topics) == ["orders"]
     topic = node.cluster.topics["orders"]
-    assert (topic.partitions, topic.configs) == (2, {})
+    assert (len(topic.partitions), node.cluster.topic_configs("orders")) == (2, {})
     assert node.cluster.topic_by_id(topic.topic_id) is topic
     assert node.cluster.log_config("orders").retention_ms == 604_800_000
     assert len(node.replica_manager.partitions) == 2
@@ -510,7 +513,7 @@ def test_unknown_directories_are_adopted_with_their_topic_id() -> None:
     node.restart()
 
     topic = node.cluster.topics["orders"]
-    assert (topic.topic_id, topic.partitions) == (topic_id, 3)
+    assert (topic.topic_id, len(topic.partitions)) == (topic_id, 3)
     assert sorted(node.replica_manager.partitions) == [TopicPartition("orders", n) for n in range(3)]
     assert node.cluster.reports == ["adopted orders with partition 0, 2 from its directories in /data"]
     node.restart()
@@ -536,7 +539,7 @@ def test_additional_partition_of_a_known_topic_is_adopted() -> None:
 
     node.restart()
 
-    assert node.cluster.topics["orders"].partitions == 2
+    assert len(node.cluster.topics["orders"].partitions) == 2
 
 
 def test_missing_partition_directory_is_reported_as_data_loss() -> None:
@@ -593,8 +596,7 @@ def test_missing_metadata_log_adopts_all_directories() -> None:
 
     node.start()
 
-    adopted = node.cluster.topics["orders"]
-    assert (adopted.topic_id, adopted.partitions, adopted.configs) == (topic.topic_id, 2, {})
+    assert topics_of(node) == {"orders": (topic.topic_id, 2, {})}
     assert node.replica_manager.partitions[TopicPartition("orders", 1)].leader_epoch == 4
 
 

@@ -111,7 +111,7 @@ class _Copies:
 def check(node: Secured) -> None:
     """Check that everything in the files is there."""
     cluster = node.cluster
-    assert {name: (topic.partitions, topic.configs) for name, topic in cluster.topics.items()} == {
+    assert {name: (len(topic.partitions), cluster.topic_configs(name)) for name, topic in cluster.topics.items()} == {
         "orders": (3, {"retention.ms": "5000000"}),
         "other": (1, {}),
     }
@@ -126,17 +126,17 @@ def check(node: Secured) -> None:
         "eligible.leader.replicas.version": 1,
         "transaction.version": 2,
     }
-    assert cluster.quotas == {(("user", None),): {"producer_byte_rate": 100000.0}}
-    assert cluster.resource_configs(32) == {"g1": {"consumer.session.timeout.ms": "46000"}}
+    assert cluster.image.quotas == {(("user", None),): {"producer_byte_rate": 100000.0}}
+    assert cluster.image.resource_configs(32) == {"g1": {"consumer.session.timeout.ms": "46000"}}
     assert node.authorizer.bindings == (AclBinding(2, "or", 4, "User:bob", "10.0.0.1", 4, 2),)
     alice = node.security.credentials.credential("SCRAM-SHA-256", "alice")
     assert isinstance(alice, ScramCredential)
     assert (alice.iterations, len(alice.salt), len(alice.stored_key)) == (4096, 20, 32)
-    [token] = node.security.tokens
-    assert (token.id, token.owner, token.renewers, token.expires_ms) == (
+    [token] = node.security.tokens.current(0)
+    assert (token.token_id, token.owner, token.renewers, token.expiration_timestamp) == (
         "aAepjH4RTNOVeNWk7dyQVQ",
         "User:alice",
-        ("User:bob",),
+        ["User:bob"],
         1795951868688,
     )
 

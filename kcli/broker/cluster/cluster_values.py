@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 from uuid import UUID
 
+from kcli.structs import INTERNAL_TOPICS
+
 NO_LEADER = -1
 
 
@@ -64,8 +66,13 @@ class PartitionState(NamedTuple):
 
 
 class TopicState(NamedTuple):
-    """A topic and its partitions by number."""
+    """A topic and its partitions by number, from 0 on without a gap."""
 
     name: str
     topic_id: UUID
     partitions: dict[int, PartitionState]
+
+    @property
+    def is_internal(self) -> bool:
+        """True if brokers keep their own state in it."""
+        return self.name in INTERNAL_TOPICS

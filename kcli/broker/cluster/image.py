@@ -170,7 +170,13 @@ def _remove_topic(image: MetadataImage, record: records.RemoveTopicRecord, chang
 
 def _set_partition(image: MetadataImage, record: records.PartitionRecord, changes: Changes) -> None:
     topic = image.topics[image.names[record.topic_id]]
-    topic.partitions[record.partition_id] = PartitionState(
+    topic.partitions[record.partition_id] = partition_of(record)
+    changes.partitions[TopicPartition(topic.name, record.partition_id)] = None
+
+
+def partition_of(record: records.PartitionRecord) -> PartitionState:
+    """Return the state of a partition as its record has it."""
+    return PartitionState(
         tuple(record.replicas),
         tuple(record.isr),
         record.leader,
@@ -183,7 +189,6 @@ def _set_partition(image: MetadataImage, record: records.PartitionRecord, change
         bool(record.leader_recovery_state),
         tuple(record.directories),
     )
-    changes.partitions[TopicPartition(topic.name, record.partition_id)] = None
 
 
 def _change_partition(image: MetadataImage, record: records.PartitionChangeRecord, changes: Changes) -> None:

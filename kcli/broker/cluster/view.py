@@ -19,17 +19,15 @@ from kcli.broker.cluster.image import BROKER_CONFIG, TOPIC_CONFIG
 from kcli.broker.cluster.topic_configs import TOPIC_OPTIONS, log_config
 from kcli.broker.cluster.topic_rules import check_new_name
 from kcli.broker.config import BROKER_OPTIONS
-from kcli.broker.data_dir import uuid_text
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError
-from kcli.structs import INTERNAL_TOPICS, OFFSETS_TOPIC, SHARE_GROUPS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from kcli.structs import OFFSETS_TOPIC, SHARE_GROUPS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.cluster.image import Changes, MetadataImage, PartitionState, Registration, TopicState
     from kcli.broker.config import BrokerConfig
     from kcli.broker.config_defs import Option
     from kcli.broker.log.log_config import LogConfig
-    from kcli.broker.quotas import Entity
     from kcli.clock import Clock
     from kcli.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
@@ -38,33 +36,6 @@ DEFAULT = -1  # as partition count or replication factor: the default in the bro
 _SEGMENT_BYTES = "104857600"  # of the internal topic for share groups
 #: Have a topic created; the callback gets the response, or the error if there is none.
 AskController: TypeAlias = "Callable[[CreateTopicsRequest, Callable[[CreateTopicsResponse | Exception], None]], None]"
-
-
-class Topic:
-    """A topic: partitions are 0 to `partitions` - 1; `configs` holds its overrides as text."""
-
-    def __init__(
-        self,
-        name: str,
-        topic_id: UUID,
-        partitions: int,
-        configs: dict[str, str] | None = None,
-        *,
-        replication_factor: int = 1,
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.partitions = partitions
-        self.configs = configs or {}
-        self.replication_factor = replication_factor
-
-    def __repr__(self) -> str:
-        return f"<Topic {self.name} {uuid_text(self.topic_id)} partitions={self.partitions} {self.configs}>"
-
-    @property
-    def is_internal(self) -> bool:
-        """True if brokers keep their own state in it."""
-        return self.name in INTERNAL_TOPICS
 
 
 class LiveBroker(NamedTuple):
@@ -78,7 +49,7 @@ class LiveBroker(NamedTuple):
 
 
 class ClusterView:
-    """Topics by name, brokers, dynamic settings, and the advertised addresses, which are set when the broker listens.
+    """The image with the dynamic settings, and the advertised addresses, which are set when the broker listens.
 
     The callbacks in `on_topic_deleted` get the topic's name and the wall-clock time. `reports` holds messages to log.
     """
@@ -97,8 +68,7 @@ class ClusterView:
         self.node_id = config.node_id
         self.cluster_id = cluster_id
         self.dynamic = DynamicConfig(config, {})
-        self.topics: dict[str, Topic] = {}
-        self._by_id: dict[UUID, Topic] = {}
+        self._overrides: dict[str, dict[str, str]] = {}  # of topics that have any, as far as this version knows them
         self._defaults: tuple[BrokerConfig, LogConfig] | None = None  # settings, and topics without overrides in them
         #: The address that clients of each listener are told, by the listener's name.
         self.advertised = {
@@ -106,7 +76,7 @@ class ClusterView:
         }
         self.on_topic_deleted: list[Callable[[str, int], None]] = []
         self.reports: list[str] = []
-        self._image = image
+        self.image = image
         self._clock = clock
         self._ask_controller = ask_controller
         self._supported_features = supported_features
@@ -122,7 +92,7 @@ class ClusterView:
     @property
     def controller_id(self) -> int:
         """This broker while it is unfenced, else any that is: each of them forwards to the controller."""
-        brokers = self._image.brokers
+        brokers = self.image.brokers
         own = brokers.get(self.node_id)
         if own is not None and not own.is_fenced:
             return self.node_id
@@ -130,21 +100,12 @@ class ClusterView:
 
     def brokers(self, listener: str, *, with_fenced: bool = False) -> list[LiveBroker]:
         """Return the brokers with a listener of this name; the fenced ones only if `with_fenced`."""
-        rows = [_address(one, listener) for one in self._image.brokers.values() if with_fenced or not one.is_fenced]
+        rows = [_address(one, listener) for one in self.image.brokers.values() if with_fenced or not one.is_fenced]
         return [row for row in rows if row is not None]
-
-    def has_broker(self, node_id: int) -> bool:
-        """Return whether this broker is registered, fenced or not."""
-        return node_id in self._image.brokers
 
     def partition_state(self, tp: TopicPartition) -> PartitionState | None:
         """Return leader, replicas and epochs of a partition; None if it does not exist."""
-        return self._image.partition(tp)
-
-    @property
-    def quotas(self) -> Mapping[Entity, Mapping[str, float]]:
-        """The client quotas by entity: pairs of type and name, sorted by type; the name None is the default."""
-        return self._image.quotas
+        return self.image.partition(tp)
 
     @property
     def supported_features(self) -> Mapping[str, tuple[int, int]]:
@@ -154,16 +115,12 @@ class ClusterView:
     @property
     def features(self) -> Mapping[str, int]:
         """The finalized level of each feature of the cluster; an absent feature has level 0."""
-        return {**self._quorum_features, **self._image.features}
+        return {**self._quorum_features, **self.image.features}
 
     @property
     def features_epoch(self) -> int:
         """The version of `features`: clients ignore an answer with a lower one than they have seen."""
-        return self._image.offset
-
-    def resource_configs(self, kind: int) -> Mapping[str, Mapping[str, str]]:
-        """Return the overrides of groups (kind 32) or of client metrics (16), by name; none without overrides."""
-        return self._image.resource_configs(kind)
+        return self.image.offset
 
     def address(self, listener: str) -> tuple[str, int]:
         """Return the host and port of this broker for clients of a listener; an unknown name means the first one."""
@@ -176,13 +133,21 @@ class ClusterView:
         """The broker's settings, including those changed at run time."""
         return self.dynamic.settings
 
-    def topic_by_id(self, topic_id: UUID) -> Topic | None:
-        return self._by_id.get(topic_id)
+    @property
+    def topics(self) -> Mapping[str, TopicState]:
+        return self.image.topics
+
+    def topic_by_id(self, topic_id: UUID) -> TopicState | None:
+        return self.image.topic_by_id(topic_id)
+
+    def topic_configs(self, name: str) -> Mapping[str, str]:
+        """Return the overrides of a topic as text."""
+        return self._overrides.get(name, {})
 
     def log_config(self, name: str) -> LogConfig:
         """Return the log configuration of a topic; the defaults for an unknown one."""
-        topic, settings = self.topics.get(name), self.settings
-        overrides = topic.configs if topic else self.internal_configs(name)
+        settings = self.settings
+        overrides = self.topic_configs(name) if name in self.topics else self.internal_configs(name)
         if overrides:
             return log_config(settings, overrides)
         if self._defaults is None or self._defaults[0] is not settings:
@@ -223,55 +188,44 @@ class ClusterView:
             return {**kept, "compression.type": "producer", "segment.bytes": _SEGMENT_BYTES, **in_sync}
         return {}
 
-    def broker_configs(self, broker: str) -> Mapping[str, str]:
-        """Return the overrides of this broker (its id as text) or of all brokers ("")."""
-        return self.dynamic.changed.get(broker, {})
-
     # ---- following the image ----
 
     def apply(self, image: MetadataImage, changes: Changes) -> None:
         """Follow the changes of a batch. Another image than before, such as one of a snapshot, is read as a whole."""
-        if image is not self._image:
-            self._image = image
+        before, self.image = self.image, image
+        if before is not image:
+            self._forget([name for name, topic in before.topics.items() if topic.topic_id not in image.names])
             self._load()
             return
         self._forget([topic.name for topic in changes.removed_topics])
-        names = dict.fromkeys(tp.topic for tp in changes.partitions)
-        names |= dict.fromkeys(name for kind, name in changes.configs if kind == TOPIC_CONFIG)
-        for name in names:
-            if name in image.topics:
-                self._set_topic(image.topics[name])
+        for kind, name in changes.configs:
+            if kind == TOPIC_CONFIG and name in image.topics:
+                self._follow_topic_configs(name)
         if any(kind == BROKER_CONFIG for kind, _ in changes.configs):
             self._follow_broker_configs()
 
     def _load(self) -> None:
-        self._forget([name for name, topic in self.topics.items() if topic.topic_id not in self._image.names])
-        for state in self._image.topics.values():
-            self._set_topic(state)
+        self._overrides.clear()
+        for kind, name in self.image.configs:
+            if kind == TOPIC_CONFIG and name in self.image.topics:
+                self._follow_topic_configs(name)
         self._follow_broker_configs()
 
     def _forget(self, names: list[str]) -> None:
         for name in names:
-            topic = self.topics.pop(name, None)
-            if topic is not None:
-                del self._by_id[topic.topic_id]
-                for callback in self.on_topic_deleted:
-                    callback(name, self._clock.wall_ms())
+            self._overrides.pop(name, None)
+            for callback in self.on_topic_deleted:
+                callback(name, self._clock.wall_ms())
 
-    def _set_topic(self, state: TopicState) -> None:
-        """Add or change a topic."""
-        overrides = self._image.configs.get((TOPIC_CONFIG, state.name), {})
-        topic = self.topics.get(state.name)
-        if topic is None:
-            topic = self.topics[state.name] = self._by_id[state.topic_id] = Topic(state.name, state.topic_id, 0)
-        topic.partitions = len(state.partitions)
-        topic.configs = self._known(f"topic {state.name}", overrides, TOPIC_OPTIONS)
+    def _follow_topic_configs(self, name: str) -> None:
+        configs = self.image.configs.get((TOPIC_CONFIG, name), {})
+        self._overrides[name] = self._known(f"topic {name}", configs, TOPIC_OPTIONS)
 
     def _follow_broker_configs(self) -> None:
         """Take over the dynamic settings of this broker and of all."""
         changed = {
             name: self._known(f"broker {name or '(all)'}", overrides, BROKER_OPTIONS)
-            for (kind, name), overrides in self._image.configs.items()
+            for (kind, name), overrides in self.image.configs.items()
             if kind == BROKER_CONFIG
         }
         try:
@@ -294,7 +248,7 @@ class ClusterView:
 
     # ---- creation ----
 
-    def auto_create(self, name: str) -> Topic:
+    def auto_create(self, name: str) -> TopicState:
         """Create a topic that a client named in a Metadata request. BrokerError if its name is not valid.
 
         On a node: request it from the controller, and raise UNKNOWN_TOPIC_OR_PARTITION, because it is not there yet.
@@ -305,14 +259,14 @@ class ClusterView:
         settings = self.settings
         return self._request(name, settings.num_partitions, settings.default_replication_factor, {})
 
-    def ensure_internal(self, name: str) -> Topic:
+    def ensure_internal(self, name: str) -> TopicState:
         """Return the internal topic of that name; create it with its partitions and settings as `auto_create` does."""
         topic = self.topics.get(name)
         if topic is not None:
             return topic
         return self._request(name, *self.internal_counts(name), self.internal_configs(name))
 
-    def _request(self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> Topic:
+    def _request(self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> TopicState:
         """Request a topic, unless such a request is in flight, and return it if it is there already."""
 
         def done(answer: CreateTopicsResponse | Exception) -> None:

@@ -53,7 +53,7 @@ class ConsumerChanges:
 
     def setting(self, group: ConsumerGroup, name: str) -> int:
         """Return a setting of the group, else the broker's."""
-        overrides = self._cluster.resource_configs(_GROUP).get(group.group_id, {})
+        overrides = self._cluster.image.resource_configs(_GROUP).get(group.group_id, {})
         return effective(self._cluster.settings, overrides, name)
 
     def remove(self, group: ConsumerGroup, members: Sequence[ConsumerGroupMember]) -> ErrorCode:

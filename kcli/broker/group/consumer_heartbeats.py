@@ -293,7 +293,7 @@ class ConsumerHeartbeats:
 
     def _topics(self, names: Iterable[str]) -> frozenset[tuple[UUID, int]]:
         topics = self._cluster.topics
-        return frozenset((topics[name].topic_id, topics[name].partitions) for name in names if name in topics)
+        return frozenset((topics[name].topic_id, len(topics[name].partitions)) for name in names if name in topics)
 
     def _update_target(
         self, group: ConsumerGroup, group_epoch: int, change: MemberChange, records: list[Record]

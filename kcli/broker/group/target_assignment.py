@@ -27,7 +27,7 @@ def compute_targets(
     The previous target of a static member is that of the holder of its instance id.
     """
     topics = {
-        name: Topic(topic.partitions, id=topic.topic_id)
+        name: Topic(len(topic.partitions), id=topic.topic_id)
         for name in group.subscribed_topics(members)
         if (topic := cluster.topics.get(name)) is not None
     }

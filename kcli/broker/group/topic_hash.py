@@ -15,10 +15,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kcli.assignors.model import java_order
-from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.broker.cluster.view import ClusterView, Topic
+    from kcli.broker.cluster.cluster_values import TopicState
+    from kcli.broker.cluster.view import ClusterView
 
 _MAGIC = b"\0"
 
@@ -28,27 +28,26 @@ def group_hash(names: Iterable[str], cluster: ClusterView) -> int:
     listener = next(iter(cluster.advertised))
     racks = {node.node_id: node.rack for node in cluster.brokers(listener, with_fenced=True) if node.rack is not None}
     existing = [cluster.topics[name] for name in sorted(names, key=java_order) if name in cluster.topics]
-    hashes = [xxh3_64(_content(topic, _racks(topic, racks, cluster))) for topic in existing]
+    hashes = [xxh3_64(_content(topic, _racks(topic, racks))) for topic in existing]
     if not hashes:
         return 0
     total = xxh3_64(struct.pack(f"<{len(hashes)}Q", *hashes))
     return total - (1 << 64) if total >> 63 else total
 
 
-def _racks(topic: Topic, racks: dict[int, str], cluster: ClusterView) -> list[list[str]]:
+def _racks(topic: TopicState, racks: dict[int, str]) -> list[list[str]]:
     """Return the racks of each partition's replicas; those without a rack are left out."""
     if not racks:
-        return [[]] * topic.partitions
-    states = [cluster.partition_state(TopicPartition(topic.name, number)) for number in range(topic.partitions)]
+        return [[]] * len(topic.partitions)
     return [
-        sorted((racks[replica] for replica in state.replicas if replica in racks), key=java_order) if state else []
-        for state in states
+        sorted((racks[replica] for replica in state.replicas if replica in racks), key=java_order)
+        for _, state in sorted(topic.partitions.items())
     ]
 
 
-def _content(topic: Topic, racks: Sequence[Sequence[str]]) -> bytes:
+def _content(topic: TopicState, racks: Sequence[Sequence[str]]) -> bytes:
     high, low = struct.unpack(">QQ", topic.topic_id.bytes)
-    parts = [_MAGIC, struct.pack("<QQ", high, low), _text(topic.name), struct.pack("<i", topic.partitions)]
+    parts = [_MAGIC, struct.pack("<QQ", high, low), _text(topic.name), struct.pack("<i", len(topic.partitions))]
     for number, names in enumerate(racks):
         parts.append(struct.pack("<i", number))
         parts += (struct.pack("<i", len(java_order(rack)) // 2) + _text(rack) for rack in names)

@@ -45,7 +45,7 @@ def handle(
                 entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
                 values=[ValueData(key=key, value=value) for key, value in limits.items()],
             )
-            for entity, limits in broker.cluster.quotas.items()
+            for entity, limits in broker.cluster.image.quotas.items()
             if _matches(entity, request)
         ],
     )

@@ -68,7 +68,7 @@ def _entries(cluster: ClusterView | DraftCluster, kind: int, name: str) -> list[
         check_name(name)
         if name not in cluster.topics:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return topic_entries(cluster.dynamic, cluster.topics[name].configs)
+        return topic_entries(cluster.dynamic, cluster.topic_configs(name))
     if kind == resources.BROKER and not name:
         return entries_of_all_brokers(cluster.dynamic)
     if kind in (resources.BROKER, resources.BROKER_LOGGER):
@@ -79,8 +79,8 @@ def _entries(cluster: ClusterView | DraftCluster, kind: int, name: str) -> list[
     if not name:
         raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource name must not be empty")
     if kind == resources.GROUP:
-        return group_entries(cluster.dynamic, cluster.resource_configs(kind).get(name, {}))
-    return client_metrics_entries(cluster.resource_configs(kind).get(name, {}))
+        return group_entries(cluster.dynamic, cluster.image.resource_configs(kind).get(name, {}))
+    return client_metrics_entries(cluster.image.resource_configs(kind).get(name, {}))
 
 
 def _row(entry: ConfigEntry, with_synonyms: bool) -> DescribeConfigsResourceResult:

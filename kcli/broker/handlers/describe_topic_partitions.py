@@ -20,7 +20,6 @@ from kcli.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -51,7 +50,7 @@ def handle(
         response.topics.append(row)
         topic = broker.cluster.topics.get(name)
         next_index = first + len(row.partitions)
-        if topic is not None and next_index < topic.partitions:
+        if topic is not None and next_index < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=next_index)
             break
         remaining -= len(row.partitions)
@@ -99,10 +98,8 @@ def _topic_row(
         return row
     row.topic_id, row.is_internal = topic.topic_id, topic.is_internal
     brokers = {node.node_id: node for node in broker.cluster.brokers(context.listener, with_fenced=True)}
-    for number in range(first, min(first + limit, topic.partitions)):
-        state = broker.cluster.partition_state(TopicPartition(name, number))
-        if state is not None:
-            row.partitions.append(_partition(number, state, brokers))
+    for number, state in sorted(topic.partitions.items())[first : first + limit]:
+        row.partitions.append(_partition(number, state, brokers))
     return row
 
 

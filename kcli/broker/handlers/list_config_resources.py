@@ -36,8 +36,8 @@ def handle(broker: Broker, request: ListConfigResourcesRequest, context: Request
         resources.TOPIC: list(cluster.topics),
         resources.BROKER: this_broker,
         resources.BROKER_LOGGER: this_broker,
-        resources.CLIENT_METRICS: list(cluster.resource_configs(resources.CLIENT_METRICS)),
-        resources.GROUP: list(cluster.resource_configs(resources.GROUP)),
+        resources.CLIENT_METRICS: list(cluster.image.resource_configs(resources.CLIENT_METRICS)),
+        resources.GROUP: list(cluster.image.resource_configs(resources.GROUP)),
     }
     return ListConfigResourcesResponse(
         config_resources=[

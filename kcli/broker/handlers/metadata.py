@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from kcli.broker.cluster.cluster_values import TopicState
 from kcli.broker.cluster.topic_rules import name_fault
-from kcli.broker.cluster.view import Topic
 from kcli.broker.handlers.rights import cluster_operations, may_create_topic
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
@@ -27,7 +27,7 @@ from kcli.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from kcli.structs import INTERNAL_TOPICS, TopicPartition
+from kcli.structs import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -146,7 +146,7 @@ def _unknown_topic_row(broker: Broker, name: str, rows_of: _PartitionRows, may_c
     return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _topic_row(topic: Topic, rows_of: _PartitionRows) -> MetadataResponseTopic:
+def _topic_row(topic: TopicState, rows_of: _PartitionRows) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal, partitions=rows_of.topic(topic)
     )
@@ -163,14 +163,8 @@ class _PartitionRows:
         self._only_live = context.api_version < _FIRST_WITH_ALL_REPLICAS
         self._has_listener_error = context.api_version >= _FIRST_WITH_LISTENER_ERROR
 
-    def topic(self, topic: Topic) -> list[MetadataResponsePartition]:
-        state_of = self._cluster.partition_state
-        rows = []
-        for number in range(topic.partitions):
-            state = state_of(TopicPartition(topic.name, number))
-            if state is not None:
-                rows.append(self._row(number, state))
-        return rows
+    def topic(self, topic: TopicState) -> list[MetadataResponsePartition]:
+        return [self._row(number, state) for number, state in sorted(topic.partitions.items())]
 
     def _row(self, number: int, state: PartitionState) -> MetadataResponsePartition:
         live = self._live
@@ -192,6 +186,6 @@ class _PartitionRows:
         return row
 
     def _leader_error(self, leader: int) -> ErrorCode:
-        if self._has_listener_error and self._cluster.has_broker(leader):
+        if self._has_listener_error and leader in self._cluster.image.brokers:
             return ErrorCode.LISTENER_NOT_FOUND
         return ErrorCode.LEADER_NOT_AVAILABLE

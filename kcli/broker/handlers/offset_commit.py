@@ -27,7 +27,8 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster.view import ClusterView, Topic
+    from kcli.broker.cluster.cluster_values import TopicState
+    from kcli.broker.cluster.view import ClusterView
     from kcli.broker.security.allow_all import AnyAuthorizer
 
 _IDS_SINCE_VERSION = 10
@@ -61,7 +62,7 @@ def handle(broker: Broker, request: OffsetCommitRequest, context: RequestContext
     return OffsetCommitResponse(topics=_by_topic(results))
 
 
-def _find_topic(cluster: ClusterView, topic: OffsetCommitRequestTopic, by_id: bool) -> Topic | None:
+def _find_topic(cluster: ClusterView, topic: OffsetCommitRequestTopic, by_id: bool) -> TopicState | None:
     return cluster.topic_by_id(topic.topic_id) if by_id else cluster.topics.get(topic.name)
 
 
@@ -79,7 +80,7 @@ def refused(request: OffsetCommitRequest, error: ErrorCode, version: int) -> Off
 
 
 def _entries(
-    topic: OffsetCommitRequestTopic, existing: Topic | None, authorizer: AnyAuthorizer, context: RequestContext
+    topic: OffsetCommitRequestTopic, existing: TopicState | None, authorizer: AnyAuthorizer, context: RequestContext
 ) -> list[_Entry]:
     key = topic.name, topic.topic_id
     by_id = context.api_version >= _IDS_SINCE_VERSION
@@ -97,9 +98,9 @@ def _entries(
     return [_entry(key, partition, existing) for partition in topic.partitions]
 
 
-def _entry(key: TopicKey, partition: OffsetCommitRequestPartition, existing: Topic) -> _Entry:
+def _entry(key: TopicKey, partition: OffsetCommitRequestPartition, existing: TopicState) -> _Entry:
     index = partition.partition_index
-    if not 0 <= index < existing.partitions:
+    if index not in existing.partitions:
         return _Entry(key, index, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     new_offset = NewOffset(
         TopicPartition(existing.name, index),

@@ -65,7 +65,7 @@ def _group_error(group_id: str, group: GroupFacts | None) -> ErrorCode:
 
 def _check(partition: TopicPartition, cluster: ClusterView, group: GroupFacts) -> ErrorCode:
     topic = cluster.topics.get(partition.topic)
-    if topic is None or not 0 <= partition.partition < topic.partitions:
+    if topic is None or partition.partition not in topic.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if is_subscribed(group, partition.topic):
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC

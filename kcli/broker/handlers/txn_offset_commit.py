@@ -58,7 +58,7 @@ def handle(
             tp = TopicPartition(topic.name, row.partition_index)
             if not is_allowed:
                 rows.append((tp, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-            elif existing is None or not 0 <= tp.partition < existing.partitions:
+            elif existing is None or tp.partition not in existing.partitions:
                 rows.append((tp, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             else:
                 offsets.append(NewOffset(tp, row.committed_offset, row.committed_leader_epoch, row.committed_metadata))

@@ -189,7 +189,7 @@ class EmbeddedBroker:
         """The partition count of each topic, without internal topics."""
         return self.call(
             lambda broker: {
-                topic.name: topic.partitions for topic in broker.cluster.topics.values() if not topic.is_internal
+                topic.name: len(topic.partitions) for topic in broker.cluster.topics.values() if not topic.is_internal
             }
         )
 

@@ -39,9 +39,9 @@ class Followed:
 
 def test_a_topic_comes_grows_and_goes_with_its_records() -> None:
     node = Followed(image_of(*topic_records("orders", ORDERS, [1, 2])))
-    assert node.cluster.topics["orders"].partitions == 1
+    assert len(node.cluster.topics["orders"].partitions) == 1
     node.apply(*topic_records("orders", ORDERS, [1, 2], [2, 1])[2:])
-    assert node.cluster.topics["orders"].partitions == 2
+    assert len(node.cluster.topics["orders"].partitions) == 2
     assert node.cluster.topic_by_id(ORDERS) is node.cluster.topics["orders"]
     state = node.cluster.partition_state(TopicPartition("orders", 1))
     assert state is not None
@@ -58,7 +58,7 @@ def test_a_topic_that_is_made_again_in_the_same_batch_has_its_new_id() -> None:
     node.apply(records.RemoveTopicRecord(topic_id=ORDERS), *topic_records("orders", again, [2], [1]))
     assert node.deleted == ["orders"]
     assert node.cluster.topics["orders"].topic_id == again
-    assert node.cluster.topics["orders"].partitions == 2
+    assert len(node.cluster.topics["orders"].partitions) == 2
     assert node.cluster.topic_by_id(ORDERS) is None
 
 
@@ -67,7 +67,7 @@ def test_an_image_of_a_snapshot_replaces_all_topics() -> None:
     image = image_of(*topic_records("kept", topic_id(3), [1], [1]), *topic_records("new", topic_id(4), [1]))
     node.cluster.apply(image, apply(MetadataImage()))
     assert set(node.cluster.topics) == {"kept", "new"}
-    assert node.cluster.topics["kept"].partitions == 2
+    assert len(node.cluster.topics["kept"].partitions) == 2
     assert node.deleted == ["orders"]
 
 
@@ -109,7 +109,7 @@ def test_settings_of_another_version_are_reported_and_left_out() -> None:
         config_record(TOPIC_CONFIG, "orders", "retention.ms", "soon"),
         config_record(BROKER_CONFIG, "", "shinier.new", "1"),
     )
-    assert node.cluster.topics["orders"].configs == {}
+    assert node.cluster.topic_configs("orders") == {}
     assert len(node.cluster.reports) == 3
     assert "topic orders: the setting shiny.new has no effect" in node.cluster.reports[0]
 

@@ -27,6 +27,7 @@ from kcli.protocol.wire import Message
 from kcli.structs import OFFSETS_TOPIC, TopicPartition
 from tests.broker.group.harness import Connection, ask
 from tests.broker.group.offsets_harness import OffsetsHarness, OffsetsRecorder, OffsetsSocketHarness
+from tests.broker.group.store_harness import new_partitions
 from tests.broker.group.written_records import batches_of, records_of
 from tests.real_kafka import SETTINGS, read_until_equal
 
@@ -52,7 +53,7 @@ class ConsumerGroupsHarness(OffsetsHarness):
             settings=self.config,
             features={"group.version": 1},
             features_epoch=0,
-            resource_configs=lambda kind: self.group_configs,
+            image=SimpleNamespace(resource_configs=lambda kind: self.group_configs),
             advertised={"PLAINTEXT": ("127.0.0.1", 9092)},
             brokers=lambda listener, with_fenced=False: [SimpleNamespace(node_id=1, rack=None)],
         )
@@ -62,13 +63,13 @@ class ConsumerGroupsHarness(OffsetsHarness):
         self.group_configs[group] = settings
 
     def create_partitions(self, topic: str, count: int) -> None:
-        self.cluster.topics[topic].partitions = count
+        self.cluster.topics[topic].partitions = new_partitions(count)
 
     def batches_of(self, group: str) -> Iterable[memoryview]:
         """Return the batches of the partition of __consumer_offsets that the group's records are in."""
         if OFFSETS_TOPIC not in self.cluster.topics:
             return []
-        count = self.cluster.topics[OFFSETS_TOPIC].partitions
+        count = len(self.cluster.topics[OFFSETS_TOPIC].partitions)
         log = self.replicas.logs[TopicPartition(OFFSETS_TOPIC, key_hash(group) % count)]
         return [memoryview(data) for _, data in log.batches]
 

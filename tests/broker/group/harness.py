@@ -13,8 +13,8 @@ from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from kcli.broker.cluster.cluster_values import PartitionState
-from kcli.broker.cluster.view import LiveBroker, Topic
+from kcli.broker.cluster.cluster_values import PartitionState, TopicState
+from kcli.broker.cluster.view import LiveBroker
 from kcli.broker.config import BrokerConfig
 from kcli.broker.coordinator_log import key_hash
 from kcli.broker.group.group_coordinator import GroupCoordinator
@@ -189,7 +189,10 @@ class CoordinatorHarness:
         self.clock = ManualClock()
         self.timer = Timer()
         self.store = FakeStore()
-        topics = {name: Topic(name, UUID(int=1), 1) for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)}
+        topics = {
+            name: TopicState(name, UUID(int=1), {0: PartitionState((1,), (1,), 1)})
+            for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
+        }
         cluster: Any = SimpleNamespace(
             topics=topics,
             ensure_internal=topics.get,

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from kcli.broker.cluster.cluster_values import PartitionState
 from kcli.broker.config import BrokerConfig
 from kcli.broker.group.expiry import GroupFacts
 from kcli.broker.group.group_log import GroupLog
@@ -72,6 +73,10 @@ class MemoryReplicas:
         return SimpleNamespace(log=self.logs[tp]) if tp in self.logs else None
 
 
+def new_partitions(count: int) -> dict[int, PartitionState]:
+    return {number: PartitionState((1,), (1,), 1) for number in range(count)}
+
+
 class Topics:
     """The part of ClusterView that the store and its handlers use."""
 
@@ -86,7 +91,7 @@ class Topics:
         """Add a topic with a new topic id."""
         self._ids += 1
         topic_id = UUID(int=self._ids)
-        self.topics[name] = SimpleNamespace(name=name, topic_id=topic_id, partitions=partitions)
+        self.topics[name] = SimpleNamespace(name=name, topic_id=topic_id, partitions=new_partitions(partitions))
         return topic_id
 
     def ensure_internal(self, name: str) -> None:

@@ -81,7 +81,7 @@ def test_a_new_partition_is_assigned_at_the_next_heartbeat(harness: ConsumerGrou
     member.join(["orders"])
     harness.pause(1000)
 
-    harness.cluster.topics["orders"].partitions = 5
+    harness.create_partitions("orders", 5)
 
     assert harness.partitions(member.beat()) == {"orders": [0, 1, 2, 3, 4]}
 
@@ -90,7 +90,7 @@ def test_a_change_of_topics_is_noticed_again_after_a_failed_append(harness: Cons
     member = Member(harness, "a")
     member.join(["orders"])
     harness.pause(1000)
-    harness.cluster.topics["orders"].partitions = 5
+    harness.create_partitions("orders", 5)
     harness.replicas.failure = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert member.beat().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from kcli.broker.cluster.cluster_values import PartitionState, TopicState
 from kcli.broker.group.topic_hash import group_hash, xxh3_64
 
 # Made by xxhash 3.6.0 (libxxhash 0.8.3) of the bytes that random.Random(5) gives one after the other.
@@ -46,12 +47,12 @@ def test_the_hash_equals_that_of_xxhash_for_all_classes_of_length() -> None:
 
 
 def _cluster(rack: str | None) -> Any:
-    topic = SimpleNamespace(name="orders", topic_id=UUID(int=(1 << 64) | 2), partitions=2)
+    partitions = {number: PartitionState((1,), (1,), 1) for number in range(2)}
+    topic = TopicState("orders", UUID(int=(1 << 64) | 2), partitions)
     return SimpleNamespace(
         topics={"orders": topic},
         advertised={"PLAINTEXT": ("127.0.0.1", 9092)},
         brokers=lambda listener, with_fenced: [SimpleNamespace(node_id=1, rack=rack)],
-        partition_state=lambda tp: SimpleNamespace(replicas=(1,)),
     )
 
 

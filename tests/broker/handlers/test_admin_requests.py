@@ -153,14 +153,14 @@ def test_quota_is_in_effect_and_survives_a_restart() -> None:
     assert node.replica_manager.client_quotas is None
     assert set_quota(node, 1000.0).entries[0].error_code == 0
     node.restart()
-    assert node.cluster.quotas == {(("client-id", "c"), ("user", None)): {"producer_byte_rate": 1000.0}}
+    assert node.cluster.image.quotas == {(("client-id", "c"), ("user", None)): {"producer_byte_rate": 1000.0}}
     quotas = node.replica_manager.client_quotas
     assert quotas is not None
     assert quotas.limit("producer_byte_rate", "User:anyone", "c") == 1000.0
     assert set_quota(node, 2000.0).entries[0].error_code == 0
     assert quotas.limit("producer_byte_rate", "User:anyone", "c") == 2000.0
     assert set_quota(node, None).entries[0].error_code == 0
-    assert (node.cluster.quotas, node.replica_manager.client_quotas) == ({}, None)
+    assert (node.cluster.image.quotas, node.replica_manager.client_quotas) == ({}, None)
 
 
 def test_decision_that_cannot_be_stored_is_taken_back() -> None:
@@ -208,4 +208,4 @@ def test_clients_without_the_right_get_the_error_where_apache_kafka_has_it() -> 
     (row,) = node.ask(AlterReplicaLogDirsRequest(dirs=[directory]), 2).results
     assert [one.error_code for one in row.partitions] == [DENIED]
     assert node.ask(DescribeQuorumRequest(), 2).error_code == DENIED
-    assert (node.cluster.features["group.version"], node.cluster.quotas) == (1, {})
+    assert (node.cluster.features["group.version"], node.cluster.image.quotas) == (1, {})

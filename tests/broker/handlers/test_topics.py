@@ -338,7 +338,7 @@ def test_partition_count_is_limited() -> None:
     topics = [CreatePartitionsTopic(name="orders", count=10_001, assignments=None)]
     [result] = node.ask(CreatePartitionsRequest(topics=topics), 3).results
     assert result.error_code == POLICY
-    assert node.cluster.topics["orders"].partitions == 2
+    assert len(node.cluster.topics["orders"].partitions) == 2
 
 
 def test_topic_that_cannot_be_stored_is_refused_and_the_others_of_its_request_are_created() -> None:

@@ -51,7 +51,7 @@ def test_topics_and_port_survive_stop_and_kill(end: str, tmp_path: Path) -> None
             _ = broker.topics
         broker.start()
         assert (broker.topics, broker.address) == ({"t": 3}, address)
-        assert broker.call(lambda inner: inner.cluster.topics["t"].configs) == {"retention.ms": "1000"}
+        assert broker.call(lambda inner: inner.cluster.topic_configs("t")) == {"retention.ms": "1000"}
     assert (tmp_path / "data" / "t-0").is_dir()  # a given directory is kept
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 

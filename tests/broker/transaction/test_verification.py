@@ -11,7 +11,7 @@ from uuid import UUID, uuid5
 
 import pytest
 
-from kcli.broker.cluster.view import Topic
+from kcli.broker.cluster.cluster_values import PartitionState, TopicState
 from kcli.broker.log.producer_checks import TransactionMarker
 from kcli.broker.node.peers import PeerError
 from kcli.broker.serving.pending import Pending
@@ -67,7 +67,7 @@ class Leader(LeaderRig):
             self.new_topic(name)
         self.new_topic(TRANSACTIONS_TOPIC, replicas=(coordinator_id,))
         for name in ("t", "u", TRANSACTIONS_TOPIC):
-            self.cluster.topics[name] = Topic(name, uuid5(NAMES, name), 1)
+            self.cluster.topics[name] = TopicState(name, uuid5(NAMES, name), {0: PartitionState((1,), (1,), 1)})
         self.verifier = PartitionVerifier(
             self.cluster,
             lambda: self.coordinator,

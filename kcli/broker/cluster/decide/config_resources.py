@@ -120,12 +120,13 @@ def _alter(cluster: DraftCluster, kind: int, name: str, alter: Alter, validate_o
 def _alter_topic(cluster: DraftCluster, name: str, alter: Alter, validate_only: bool) -> None:
     if not name:
         raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource name of a topic must not be empty")
-    topic = cluster.topics.get(name)
-    if topic is None:
+    if name not in cluster.topics:
         check_name(name)
         raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist")
     overrides = alter(
-        topic.configs, TOPIC_OPTIONS, lambda key: format_value(default_value(TOPIC_OPTIONS[key], cluster.settings))
+        cluster.topic_configs(name),
+        TOPIC_OPTIONS,
+        lambda key: format_value(default_value(TOPIC_OPTIONS[key], cluster.settings)),
     )
     cluster.set_topic_configs(name, overrides, validate_only=validate_only)
 
@@ -142,7 +143,7 @@ def _alter_group(cluster: DraftCluster, name: str, alter: Alter, validate_only: 
         raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource name of a group must not be empty")
     defaults = group_values(cluster.settings, {})
     overrides = alter(
-        cluster.resource_configs(GROUP).get(name, {}), GROUP_OPTIONS, lambda key: format_value(defaults[key])
+        cluster.image.resource_configs(GROUP).get(name, {}), GROUP_OPTIONS, lambda key: format_value(defaults[key])
     )
     check_group_configs(cluster.settings, overrides)
     if not validate_only:
@@ -156,7 +157,7 @@ def _alter_client_metrics(cluster: DraftCluster, name: str, alter: Alter, valida
     """
     if not name:
         raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource name of client metrics must not be empty")
-    current = cluster.resource_configs(CLIENT_METRICS).get(name, {})
+    current = cluster.image.resource_configs(CLIENT_METRICS).get(name, {})
     overrides = alter(current, {}, str)
     check_client_metrics_configs(overrides)
     if not validate_only:

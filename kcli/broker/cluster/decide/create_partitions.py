@@ -53,7 +53,7 @@ def _grow(
     try:
         if mutations.are_counted and not validate_only:
             grow(validate_only=True)
-            mutations.charge(topic.count - parts.cluster.topics[topic.name].partitions)
+            mutations.charge(topic.count - len(parts.cluster.topics[topic.name].partitions))
         grow(validate_only=validate_only)
     except BrokerError as error:
         return _error_result(topic.name, error)

@@ -70,16 +70,17 @@ def _create(
 ) -> CreatableTopicResult:
     try:
         check_new_name(requested.name, parts.cluster.topics)  # errors of the name come before all others
+        configs = _configs(requested)
         create = partial(
             parts.cluster.create_topic,
             requested.name,
             requested.num_partitions,
             requested.replication_factor,
-            _configs(requested),
+            configs,
             assignments=_assignments(requested),
         )
         if mutations.are_counted and not validate_only:
-            mutations.charge(create(validate_only=True).partitions)
+            mutations.charge(len(create(validate_only=True).partitions))
         topic = create(validate_only=validate_only)
     except BrokerError as error:
         return _error_result(requested.name, error)
@@ -94,9 +95,9 @@ def _create(
         name=topic.name,
         topic_id=topic.topic_id,
         error_message=None,
-        num_partitions=topic.partitions,
-        replication_factor=topic.replication_factor,
-        configs=entries.of(topic.configs),
+        num_partitions=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
+        configs=entries.of(configs),
     )
 
 

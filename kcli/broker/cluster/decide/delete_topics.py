@@ -19,9 +19,9 @@ from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 
 if TYPE_CHECKING:
+    from kcli.broker.cluster.cluster_values import TopicState
     from kcli.broker.cluster.decide.draft_cluster import DraftCluster
     from kcli.broker.cluster.decide.parts import Parts
-    from kcli.broker.cluster.view import Topic
 
 _NO_ID = UUID(int=0)
 _FIRST_BY_ID = 6
@@ -97,7 +97,7 @@ def _denial(parts: Parts, target: _Target, context: RequestContext) -> Deletable
     return shown.result(BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
 
-def _is_by_name_and_id(topic: Topic, counts: Counter[_Target]) -> bool:
+def _is_by_name_and_id(topic: TopicState, counts: Counter[_Target]) -> bool:
     return _Target(topic.name, _NO_ID) in counts and _Target(None, topic.topic_id) in counts
 
 
@@ -116,7 +116,7 @@ def _delete(cluster: DraftCluster, target: _Target, mutations: Mutations) -> Del
     try:
         found = cluster.topic_by_id(target.topic_id) if target.name is None else cluster.topics.get(target.name)
         if found is not None:
-            mutations.charge(found.partitions)
+            mutations.charge(len(found.partitions))
         topic = cluster.delete_topic(target.topic_id if target.name is None else target.name)
     except BrokerError as error:
         return target.result(error)

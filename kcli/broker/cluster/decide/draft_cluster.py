@@ -5,7 +5,7 @@ A `DraftCluster` has the methods of `ClusterView` that those handlers use. Its c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -14,7 +14,14 @@ from kcli.broker.cluster.decide.partitions import default_directory
 from kcli.broker.cluster.decide.placement import place
 from kcli.broker.cluster.dynamic_config import ALL_BROKERS, DynamicConfig, check_in_sync
 from kcli.broker.cluster.features import ELIGIBLE_LEADER_REPLICAS
-from kcli.broker.cluster.image import BROKER_CONFIG, TOPIC_CONFIG, MetadataImage, PartitionState, TopicState
+from kcli.broker.cluster.image import (
+    BROKER_CONFIG,
+    TOPIC_CONFIG,
+    MetadataImage,
+    PartitionState,
+    TopicState,
+    partition_of,
+)
 from kcli.broker.cluster.topic_configs import check_topic_configs
 from kcli.broker.cluster.topic_rules import (
     check_assignments,
@@ -24,7 +31,7 @@ from kcli.broker.cluster.topic_rules import (
     check_replicas,
     new_partition_count,
 )
-from kcli.broker.cluster.view import DEFAULT, Topic
+from kcli.broker.cluster.view import DEFAULT
 from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import Update
 from kcli.broker.data_dir import random_uuid
@@ -61,15 +68,20 @@ class DraftCluster:
         return f"<DraftCluster {self._draft!r}>"
 
     @property
-    def topics(self) -> Mapping[str, Topic]:
-        return _Topics(self._draft.image)
+    def image(self) -> MetadataImage:
+        """The state of the cluster with the records of the draft."""
+        return self._draft.image
+
+    @property
+    def topics(self) -> Mapping[str, TopicState]:
+        return self.image.topics
 
     @cached_property
     def dynamic(self) -> DynamicConfig:
         """The settings of the controller with the overrides of all brokers, which are the defaults of topics."""
         changed = {
             name: {key: value for key, value in configs.items() if _is_valid(key, value)}
-            for (kind, name), configs in self._draft.image.configs.items()
+            for (kind, name), configs in self.image.configs.items()
             if kind == BROKER_CONFIG
         }
         return DynamicConfig(self._config, changed)
@@ -78,12 +90,15 @@ class DraftCluster:
     def settings(self) -> BrokerConfig:
         return self.dynamic.settings
 
-    def topic_by_id(self, topic_id: UUID) -> Topic | None:
-        state = self._draft.image.topic_by_id(topic_id)
-        return None if state is None else self.topics[state.name]
+    def topic_by_id(self, topic_id: UUID) -> TopicState | None:
+        return self.image.topic_by_id(topic_id)
+
+    def topic_configs(self, name: str) -> Mapping[str, str]:
+        """Return the overrides of a topic as text."""
+        return self.image.configs.get((TOPIC_CONFIG, name), {})
 
     def partition_state(self, tp: TopicPartition) -> PartitionState | None:
-        return self._draft.image.partition(tp)
+        return self.image.partition(tp)
 
     # ---- topics ----
 
@@ -96,9 +111,9 @@ class DraftCluster:
         *,
         assignments: Mapping[int, Sequence[int]] | None = None,
         validate_only: bool = False,
-    ) -> Topic:
+    ) -> TopicState:
         """Create a topic, or only validate the request. BrokerError with the code that CreateTopics returns."""
-        image = self._draft.image
+        image = self.image
         check_new_name(name, image.topics)
         if configs:
             check_topic_configs(self.settings, configs)
@@ -117,13 +132,14 @@ class DraftCluster:
             self._partition(topic_id, number, replicas, is_assigned=bool(assignments))
             for number, replicas in enumerate(placed)
         ]
-        if not validate_only:
-            self._draft.write(TopicRecord(name=name, topic_id=topic_id))
-            for key, value in (configs or {}).items():
-                self._draft.write(_config(TOPIC_CONFIG, name, key, value))
-            for record in records:
-                self._draft.write(record)
-        return Topic(name, topic_id, len(placed), dict(configs or {}), replication_factor=len(placed[0]))
+        if validate_only:
+            return TopicState(name, topic_id, {record.partition_id: partition_of(record) for record in records})
+        self._draft.write(TopicRecord(name=name, topic_id=topic_id))
+        for key, value in (configs or {}).items():
+            self._draft.write(_config(TOPIC_CONFIG, name, key, value))
+        for record in records:
+            self._draft.write(record)
+        return self.image.topics[name]
 
     def create_partitions(
         self,
@@ -134,12 +150,12 @@ class DraftCluster:
         validate_only: bool = False,
     ) -> None:
         """Increase a topic to `total` partitions. BrokerError with the code that CreatePartitions returns."""
-        topic = self._draft.image.topic_or_error(name)
+        topic = self.image.topic_or_error(name)
         existing = len(topic.partitions)
         count = new_partition_count(name, existing, total, assignments)
         check_partition_limit(total)
         replicas = len(topic.partitions[0].replicas)
-        brokers = self._draft.image.brokers
+        brokers = self.image.brokers
         if assignments is None:
             placed = place(brokers.values(), count, replicas, self._random)
         else:
@@ -158,7 +174,7 @@ class DraftCluster:
         self, topic_id: UUID, number: int, replicas: tuple[int, ...], *, is_assigned: bool
     ) -> PartitionRecord:
         """Return the record of a new partition; its active replicas are in sync, and the first of them leads."""
-        image = self._draft.image
+        image = self.image
         isr = [one for one in replicas if image.is_active(one)]
         if not isr:
             code = ErrorCode.INVALID_REPLICA_ASSIGNMENT if is_assigned else ErrorCode.INVALID_REPLICATION_FACTOR
@@ -176,9 +192,9 @@ class DraftCluster:
             directories=[default_directory(image, one) for one in replicas],
         )
 
-    def delete_topic(self, name_or_id: str | UUID) -> Topic:
+    def delete_topic(self, name_or_id: str | UUID) -> TopicState:
         """Delete a topic. BrokerError with the code that DeleteTopics returns."""
-        topic = self.topics[self._draft.image.topic_or_error(name_or_id).name]
+        topic = self.image.topic_or_error(name_or_id)
         if not self.settings.delete_topic_enable:
             raise BrokerError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
         self._draft.write(RemoveTopicRecord(topic_id=topic.topic_id))
@@ -188,14 +204,14 @@ class DraftCluster:
 
     def set_topic_configs(self, name: str, configs: Mapping[str, str], *, validate_only: bool = False) -> None:
         """Replace the overrides of a topic. BrokerError if they are not valid."""
-        self._draft.image.topic_or_error(name)
+        self.image.topic_or_error(name)
         check_topic_configs(self.settings, configs)
         if not validate_only:
             self._replace(TOPIC_CONFIG, name, configs)
 
     def broker_configs(self, broker: str) -> Mapping[str, str]:
         """Return the overrides of a broker (its id as text) or of all brokers ("")."""
-        return self._draft.image.configs.get((BROKER_CONFIG, broker), {})
+        return self.image.configs.get((BROKER_CONFIG, broker), {})
 
     def check_broker(self, broker: str) -> None:
         """Raise BrokerError unless this is "" (all brokers) or the id of a registered broker."""
@@ -203,7 +219,7 @@ class DraftCluster:
             return
         if not (broker.isascii() and broker.isdigit()):
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{broker!r} is not the id of a broker")
-        if int(broker) not in self._draft.image.brokers and int(broker) != self.node_id:
+        if int(broker) not in self.image.brokers and int(broker) != self.node_id:
             if self._is_alone:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, f"This is broker {self.node_id}, not {broker!r}")
             raise BrokerError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
@@ -211,7 +227,7 @@ class DraftCluster:
     @property
     def _is_alone(self) -> bool:
         """True if the only broker is in this process: it knows its settings."""
-        return set(self._draft.image.brokers) == {self.node_id}
+        return set(self.image.brokers) == {self.node_id}
 
     def set_broker_configs(self, broker: str, configs: Mapping[str, str], *, validate_only: bool = False) -> None:
         """Replace the overrides of a broker or of all brokers.
@@ -236,46 +252,23 @@ class DraftCluster:
                 DynamicConfig(self._config, {**self.dynamic.changed, broker: dict(configs)})
             except ConfigError as error:  # it does not fit to the other settings
                 raise BrokerError(ErrorCode.INVALID_REQUEST, error.message) from None
-        if self._draft.image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
+        if self.image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
             check_in_sync(broker, self.broker_configs(broker), configs)
         if not validate_only:
             self._replace(BROKER_CONFIG, broker, configs)
-
-    def resource_configs(self, kind: int) -> Mapping[str, Mapping[str, str]]:
-        """Return the overrides of groups (kind 32) or of client metrics (16), by name."""
-        return self._draft.image.resource_configs(kind)
 
     def set_resource_configs(self, kind: int, name: str, configs: Mapping[str, str]) -> None:
         """Replace the overrides of a group or of client metrics. The caller has validated them."""
         self._replace(kind, name, configs)
 
     def _replace(self, kind: int, name: str, configs: Mapping[str, str]) -> None:
-        before = self._draft.image.configs.get((kind, name), {})
+        before = self.image.configs.get((kind, name), {})
         changed = [key for key in {**before, **configs} if before.get(key) != configs.get(key)]
         for key in changed:
             self._draft.write(_config(kind, name, key, configs.get(key)))
-        if _IN_SYNC in changed and self._draft.image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
+        if _IN_SYNC in changed and self.image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
             # What is eligible depends on this setting, so it is computed anew.
             self._draft.write(ClearElrRecord(topic_name=name if kind == TOPIC_CONFIG else ""))
-
-
-class _Topics(Mapping[str, Topic]):
-    """The topics of an image, as `ClusterView.topics`."""
-
-    def __init__(self, image: MetadataImage) -> None:
-        self._image = image
-
-    def __getitem__(self, name: str) -> Topic:
-        topic: TopicState = self._image.topics[name]
-        configs = dict(self._image.configs.get((TOPIC_CONFIG, name), {}))
-        replicas = len(topic.partitions[0].replicas)
-        return Topic(name, topic.topic_id, len(topic.partitions), configs, replication_factor=replicas)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._image.topics)
-
-    def __len__(self) -> int:
-        return len(self._image.topics)
 
 
 def _is_valid(name: str, value: str) -> bool:

@@ -33,7 +33,7 @@ def handle(
         return ListPartitionReassignmentsResponse(error_code=denied.code, error_message=denied.detail)
     topics = parts.cluster.topics
     requested = (
-        {name: range(topic.partitions) for name, topic in topics.items()}
+        {name: sorted(topic.partitions) for name, topic in topics.items()}
         if request.topics is None
         else {topic.name: topic.partition_indexes for topic in request.topics}
     )
