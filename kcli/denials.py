@@ -1,16 +1,16 @@
 """Refusals of an authorizer in words: the operation and the resource that are lacking, and the principal.
 
 A broker responds with a code alone, and some brokers add internal texts. The operation follows from the API. Ground:
-imports the error codes only. Source: KafkaApis of 4.3, and KIP-11; READ, WRITE, DELETE and ALTER imply DESCRIBE.
+imports error codes and structs. Source: KafkaApis of 4.3, and KIP-11; READ, WRITE, DELETE and ALTER imply DESCRIBE.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 from kcli.error_codes import ErrorCode
+from kcli.structs import ANONYMOUS
 
 _TOPIC = {
     "AddPartitionsToTxn": "WRITE",
@@ -98,36 +98,12 @@ _OPERATIONS: Mapping[ErrorCode, tuple[str, Mapping[str, str]]] = {
 #: The names of evidence that a sentence has, so that it need not be printed again.
 NAMES = ("topic", "topics", "group", "transactional_id", "resource")
 
-#: Of a client without TLS and SASL.
-ANONYMOUS = "User:ANONYMOUS"
 
-_thread = threading.local()
-
-
-def acting_as(principal: str | None) -> None:
-    """Set the principal of the client that this thread uses: `ANONYMOUS` without TLS and SASL; None: not known to it.
-
-    An error does not know its client, so the sentences of a thread name the principal of its last one.
-    """
-    _thread.principal = principal
-
-
-def _principal() -> str | None:
-    return getattr(_thread, "principal", ANONYMOUS)
-
-
-def is_secured() -> bool:
-    """Return whether the client of this thread uses TLS or SASL, so that its brokers may have an authorizer."""
-    return _principal() != ANONYMOUS
-
-
-def for_principal() -> str:
-    """Return " for User:x" for the principal of this thread's client, nothing if only the brokers know it."""
-    principal = _principal()
+def _for(principal: str | None) -> str:
     return f" for {principal}" if principal not in (None, ANONYMOUS) else ""
 
 
-def denial(code: ErrorCode, api: str, evidence: Mapping[str, Any]) -> str | None:
+def denial(code: ErrorCode, api: str, evidence: Mapping[str, Any], principal: str | None) -> str | None:
     """Return the sentence for a refusal by an authorizer; None for another error code.
 
     Without the right to describe it, a topic or group that does not exist is refused as well.
@@ -136,7 +112,7 @@ def denial(code: ErrorCode, api: str, evidence: Mapping[str, Any]) -> str | None
         return None
     kind, operations = _OPERATIONS[code]
     if kind == "cluster" and api == "InitProducerId":  # KIP-679
-        return f"WRITE on every topic, and IDEMPOTENT_WRITE on the cluster, are denied{for_principal()}"
+        return f"WRITE on every topic, and IDEMPOTENT_WRITE on the cluster, are denied{_for(principal)}"
     operation = operations.get(api, "an operation")
     name = _name(kind, evidence)
     several = kind == "topic" and ", " in name
@@ -144,7 +120,7 @@ def denial(code: ErrorCode, api: str, evidence: Mapping[str, Any]) -> str | None
     absent = f", or the {kind} does not exist" if operation == "DESCRIBE" and kind in ("topic", "group") else ""
     if several and absent:
         absent = ", or they do not exist"
-    return f"{where}{operation} on the {kind}{'s' if several else ''} is denied{for_principal()}{absent}"
+    return f"{where}{operation} on the {kind}{'s' if several else ''} is denied{_for(principal)}{absent}"
 
 
 def _name(kind: str, evidence: Mapping[str, Any]) -> str:
@@ -155,13 +131,11 @@ def _name(kind: str, evidence: Mapping[str, Any]) -> str:
     return str(getattr(evidence.get("partition"), "topic", "")) if kind == "topic" else ""
 
 
-def not_listed(noun: str) -> str | None:
+def not_listed(noun: str, principal: str | None) -> str | None:
     """Return a note about the topics or groups that a list does not have; None without an authorizer."""
-    if not is_secured():
-        return None
-    return f"{noun} without DESCRIBE{for_principal()} are not listed"
+    return None if principal == ANONYMOUS else f"{noun} without DESCRIBE{_for(principal)} are not listed"
 
 
-def or_denied() -> str:
+def or_denied(principal: str | None) -> str:
     """Return the end of a sentence that says that a topic does not exist: it may also be forbidden."""
-    return f", or DESCRIBE on it is denied{for_principal()}" if is_secured() else ""
+    return "" if principal == ANONYMOUS else f", or DESCRIBE on it is denied{_for(principal)}"

@@ -1,7 +1,7 @@
 """The hierarchy of errors: each prints one sentence, names what failed in its evidence, and pickles.
 
 All errors that kcli raises on purpose derive from `KcliError`. Packages derive more from these where they add data.
-Ground: imports only the error codes.
+Ground: imports only error codes and structs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kcli.error_codes import ErrorCode
+from kcli.structs import ANONYMOUS
 
 
 class KcliError(Exception):
@@ -154,11 +155,21 @@ class BrokerError(KcliError):
         is_refusal = cls is BrokerError and code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return super().__new__(TopicAuthorizationError if is_refusal else cls)
 
-    def __init__(self, code: int, message: str | None = None, *, request: str | None = None, **evidence: Any) -> None:
+    def __init__(
+        self,
+        code: int,
+        message: str | None = None,
+        *,
+        request: str | None = None,
+        principal: str | None = ANONYMOUS,
+        **evidence: Any,
+    ) -> None:
         """`message` replaces the text of the code. `request` is the API if it is not in the evidence: for refusals of
         an authorizer the message has the operation and the resource, and for absent topics that they may be refused.
+        `principal` is that of the connection; None: only the brokers know it. `Message.broker_error` has both.
         """
         self.code = ErrorCode.of(code)
+        self.principal = principal
         if (api := request or evidence.get("api")) is not None and self.code in _MAY_BE_DENIED:
             message = self._explained(api, message, evidence)
         text = f"{self.code.name}: {message or self.code.text}"
@@ -167,9 +178,9 @@ class BrokerError(KcliError):
     def _explained(self, api: str, message: str | None, evidence: dict[str, Any]) -> str:
         from kcli.denials import NAMES, denial, or_denied
 
-        sentence = denial(self.code, api, evidence)
+        sentence = denial(self.code, api, evidence, self.principal)
         if sentence is None:
-            return (message or self.code.text) + or_denied()
+            return (message or self.code.text) + or_denied(self.principal)
         self._said = NAMES
         return sentence
 

@@ -10,6 +10,10 @@ SHARE_GROUPS_TOPIC = "__share_group_state"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_GROUPS_TOPIC})
 
 
+#: The principal of a client without TLS and SASL.
+ANONYMOUS = "User:ANONYMOUS"
+
+
 class TopicPartition(NamedTuple):
     """A partition of a topic; sorts by topic, then by number."""
 

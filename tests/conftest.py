@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from kcli import denials
 from tests.broker_process import BrokerProcess
 from tests.certificates import Certificates, make_certificates
 from tests.needs import SUMMARY, skip_or_fail
@@ -128,12 +127,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "tests/spark/test_jvm" if _shares_spark(nodeid) else super()._split_scope(nodeid)
 
     return OneSparkScheduling(config, log)
-
-
-@pytest.fixture(autouse=True)
-def no_principal() -> None:
-    """Forget the principal of the last client of this thread, which the sentences of refusals name."""
-    denials.acting_as(denials.ANONYMOUS)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import threading
 from typing import Any
 
 import pytest
@@ -12,6 +11,9 @@ from kcli import denials
 from kcli.cli.exit_status import REFUSED, status_of
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
+from kcli.protocol.messages.join_group import JoinGroupResponse
+from kcli.protocol.wire import Message
+from kcli.structs import ANONYMOUS
 
 E = ErrorCode
 
@@ -65,38 +67,35 @@ def test_a_broker_that_raises_a_refusal_keeps_its_words() -> None:
     assert BrokerError(E.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.").detail == "Authorization failed."
 
 
-def sentence() -> str:
-    return BrokerError(E.GROUP_AUTHORIZATION_FAILED, api="JoinGroup", group="billing").detail
+def refused(response: Message) -> str:
+    return response.broker_error(E.GROUP_AUTHORIZATION_FAILED, group="billing").detail
 
 
-def test_the_principal_is_that_of_the_last_client_of_the_thread() -> None:
-    denials.acting_as("User:x")
-    assert sentence() == "group billing: READ on the group is denied for User:x"
-    said: list[str] = []
-    other = threading.Thread(target=lambda: said.append(sentence()))
-    other.start()
-    other.join(10)
-    assert said == ["group billing: READ on the group is denied"]
-    denials.acting_as("User:y")
-    assert sentence() == "group billing: READ on the group is denied for User:y"
+def test_the_principal_is_that_of_the_response() -> None:
+    for_x, for_y = JoinGroupResponse(), JoinGroupResponse()
+    for_x.principal, for_y.principal = "User:x", "User:y"  # type: ignore[misc]
+    assert refused(for_x) == "group billing: READ on the group is denied for User:x"
+    assert refused(for_y) == "group billing: READ on the group is denied for User:y"
+    assert repr(for_x) == repr(for_y) == repr(JoinGroupResponse())
 
 
-@pytest.mark.parametrize("principal", [None, denials.ANONYMOUS])
+@pytest.mark.parametrize("principal", [None, ANONYMOUS])
 def test_a_principal_without_a_user_name_is_left_out(principal: str | None) -> None:
-    denials.acting_as(principal)
-    assert sentence() == "group billing: READ on the group is denied"
+    error = BrokerError(E.GROUP_AUTHORIZATION_FAILED, api="JoinGroup", group="billing", principal=principal)
+    assert error.detail == "group billing: READ on the group is denied"
 
 
 def test_an_absent_topic_may_be_forbidden_on_a_secured_connection() -> None:
-    def absent() -> str:
-        return BrokerError(E.UNKNOWN_TOPIC_OR_PARTITION, "there is no topic t", request="Metadata").detail
+    def absent(principal: str | None) -> str:
+        code = E.UNKNOWN_TOPIC_OR_PARTITION
+        return BrokerError(code, "there is no topic t", request="Metadata", principal=principal).detail
 
-    assert absent() == "there is no topic t"
-    denials.acting_as("User:x")
-    assert absent() == "there is no topic t, or DESCRIBE on it is denied for User:x"
+    assert absent(ANONYMOUS) == "there is no topic t"
+    assert absent(None) == "there is no topic t, or DESCRIBE on it is denied"
+    assert absent("User:x") == "there is no topic t, or DESCRIBE on it is denied for User:x"
 
 
 def test_every_code_of_an_authorizer_has_a_sentence() -> None:
     for code in ErrorCode.all():
-        has_sentence = denials.denial(code, "Fetch", {}) is not None
+        has_sentence = denials.denial(code, "Fetch", {}, ANONYMOUS) is not None
         assert has_sentence == code.name.endswith("_AUTHORIZATION_FAILED")

@@ -56,7 +56,7 @@ def _cluster(client: ConsumerNetworkClient, deadline_ms: float) -> tuple[str, Fa
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
     response = ask_any(client, request, deadline_ms)
     if response.error_code:
-        raise BrokerError(response.error_code, response.error_message, api="DescribeCluster")
+        raise response.broker_error(response.error_code, response.error_message, api="DescribeCluster")
     operations = _names(response.cluster_authorized_operations)
     facts = {"cluster_id": response.cluster_id, "brokers": len(response.brokers), "operations": operations}
     shown = "unknown" if operations is None else ", ".join(operations) or "none"

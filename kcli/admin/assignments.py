@@ -16,7 +16,7 @@ from kcli.client.metadata import partition_count, replica_racks
 from kcli.client.offset_lookup import list_offsets
 from kcli.client.requests import half_deadline
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, Refused, TimeoutExpired
+from kcli.errors import Refused, TimeoutExpired
 from kcli.patterns import InvalidRegex, compile_regex
 from kcli.protocol.consumer_protocol import PROTOCOL_TYPE
 from kcli.structs import TopicPartition
@@ -135,8 +135,8 @@ def _topics(client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: fl
             raise TimeoutExpired(f"no broker returned metadata of topic {name}")
         if info.partitions:
             found[name] = Topic(partition_count(info), replica_racks(cluster, info), info.topic_id)
-        elif info.error not in _NOT_THERE:
-            raise BrokerError(info.error, request="Metadata", topic=name)
+        elif info.error not in _NOT_THERE and (error := cluster.topic_error(name)) is not None:
+            raise error
     return found
 
 

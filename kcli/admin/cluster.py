@@ -62,7 +62,7 @@ def describe_cluster(client: ConsumerNetworkClient, deadline_ms: float) -> Clust
         brokers = [Broker(*node) for node in sorted(cluster.nodes.values())]
         return ClusterDescription(cluster.cluster_id, cluster.controller_id, brokers)
     if response.error_code:
-        raise BrokerError(response.error_code, response.error_message, api="DescribeCluster")
+        raise response.broker_error(response.error_code, response.error_message, api="DescribeCluster")
     brokers = [
         Broker(b.broker_id, b.host, b.port, b.rack, b.is_fenced if has_fenced else None) for b in response.brokers
     ]

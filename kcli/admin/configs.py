@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.topics import ask_controller
 from kcli.client.requests import Results, ask_any, ask_node
-from kcli.errors import BrokerError, KcliError
+from kcli.errors import KcliError
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
@@ -78,9 +78,7 @@ def read_configs(response: DescribeConfigsResponse) -> Results[str, list[Setting
     for result in response.results:
         name = result.resource_name
         if result.error_code:
-            errors[name] = BrokerError(
-                result.error_code, result.error_message, request="DescribeConfigs", resource=name
-            )
+            errors[name] = response.broker_error(result.error_code, result.error_message, resource=name)
             continue
         values[name] = sorted(
             Setting(c.name, c.value, SOURCES.get(c.config_source, "unknown"), c.read_only, c.is_sensitive)
@@ -118,11 +116,11 @@ def own_settings(
         include_synonyms=True,
     )
     own_source = SOURCES[1] if resource_type == TOPIC else SOURCES[8]
-    for result in ask_any(client, request, deadline_ms).results:
+    response = ask_any(client, request, deadline_ms)
+    for result in response.results:
         name = result.resource_name
         if result.error_code:
-            error = BrokerError(result.error_code, result.error_message, request="DescribeConfigs", resource=name)
-            results.put(name, error)
+            results.errors[name] = response.broker_error(result.error_code, result.error_message, resource=name)
             continue
         settings = {}
         for config in result.configs:
@@ -188,8 +186,7 @@ def alter_configs(
     def read(response: IncrementalAlterConfigsResponse) -> Iterator[tuple[str, KcliError | None]]:
         for result in response.responses:
             name, code = result.resource_name, result.error_code
-            error = BrokerError(code, result.error_message, request="IncrementalAlterConfigs", resource=name)
-            yield name, error if code else None
+            yield name, response.broker_error(code, result.error_message, resource=name) if code else None
 
     def confirm(names: Sequence[str], deadline_ms: float) -> Results[str, None]:
         found = own_settings(client, resource_type, names, deadline_ms)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kcli.client.requests import Confirm, Results, fan_out, fan_out_changes, half_deadline
 from kcli.client.routing import locate_controller
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, IncompleteResponse, KcliError, Refused, UnsupportedVersion, WakeupError
+from kcli.protocol.wire import Message
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from kcli.protocol.wire import Request
 
 T = TypeVar("T")
-R = TypeVar("R")
+R = TypeVar("R", bound=Message)
 
 _FIRST_DELETION_WITH_IDS = 6
 _INTERNAL = (
@@ -66,14 +67,11 @@ def list_topics(client: ConsumerNetworkClient, deadline_ms: float) -> list[Topic
 def describe_topics(client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: float) -> Results[str, TopicInfo]:
     """Return these topics with their partitions. A topic that does not exist is a BrokerError under its name."""
     unique = list(dict.fromkeys(names))
-    found = client.topics_metadata(unique, deadline_ms).topics
+    cluster = client.topics_metadata(unique, deadline_ms)
     results: Results[str, TopicInfo] = Results({}, {})
     for name in unique:
-        topic = found.get(name)
-        if topic is not None and topic.error:
-            results.errors[name] = BrokerError(topic.error, request="Metadata", topic=name)
-        elif topic is not None:
-            results.values[name] = topic
+        if name in cluster.topics:
+            results.put(name, cluster.topic_error(name) or cluster.topics[name])
     results.fill_missing(unique, "Metadata")
     return results
 
@@ -121,7 +119,7 @@ def create_topics(
     def read(response: creation.CreateTopicsResponse) -> Iterator[tuple[str, CreatedTopic | KcliError]]:
         for result in response.topics:
             if result.error_code:
-                yield result.name, _error("CreateTopics", result.error_code, result.error_message, result.name)
+                yield result.name, _error(response, result)
             else:
                 topic_id = result.topic_id if result.topic_id.int else None
                 created = CreatedTopic(result.name, topic_id, result.num_partitions, result.replication_factor)
@@ -201,8 +199,8 @@ def delete_topics(
     def read(response: DeleteTopicsResponse) -> Iterator[tuple[str, UUID | KcliError | None]]:
         for result in response.responses:
             name = result.name or by_id.get(result.topic_id, "")
-            code = result.error_code
-            yield name, _error("DeleteTopics", code, result.error_message, name) if code else topics.get(name)
+            error = response.broker_error(result.error_code, result.error_message, topic=name)
+            yield name, error if result.error_code else topics.get(name)
 
     def confirm(names: Sequence[str], deadline_ms: float) -> Results[str, UUID | None]:
         found = client.topics_metadata(names, deadline_ms).topics
@@ -240,13 +238,8 @@ def create_partitions(
 
     def read(response: CreatePartitionsResponse) -> Iterator[tuple[str, int | KcliError]]:
         for result in response.results:
-            code = result.error_code
-            yield (
-                result.name,
-                _error("CreatePartitions", code, result.error_message, result.name)
-                if code
-                else counts.get(result.name, 0),
-            )
+            error = _error(response, result) if result.error_code else None
+            yield result.name, error or counts.get(result.name, 0)
 
     def confirm(names: Sequence[str], deadline_ms: float) -> Results[str, int]:
         found = describe_topics(client, names, deadline_ms).values
@@ -255,8 +248,8 @@ def create_partitions(
     return ask_controller(client, counts, build, read, None if dry_run else confirm, deadline_ms)
 
 
-def _error(api: str, code: int, message: str | None, topic: str) -> BrokerError:
-    return BrokerError(code, message, request=api, topic=topic)
+def _error(response: Message, result: Any) -> BrokerError:
+    return response.broker_error(result.error_code, result.error_message, topic=result.name)
 
 
 def broker_timeout_ms(client: ConsumerNetworkClient, deadline_ms: float) -> int:
@@ -342,7 +335,7 @@ def _no_topics(client: ConsumerNetworkClient, bad: Sequence[TopicInfo], deadline
     """Return one error for unusable topics: the first that is not merely unknown, else all unknown ones."""
     for topic in bad:
         if topic.error not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
-            return BrokerError(topic.error, request="Metadata", topic=topic.name)
+            return BrokerError(topic.error, request="Metadata", topic=topic.name, principal=client.principal)
     from kcli.text import did_you_mean
 
     existing = _existing_topics(client, deadline_ms)
@@ -352,7 +345,7 @@ def _no_topics(client: ConsumerNetworkClient, bad: Sequence[TopicInfo], deadline
         else f"there is no topic {topic.name}{did_you_mean(topic.name, existing)}"
         for topic in bad
     ]
-    return BrokerError(bad[0].error, "; ".join(messages), request="Metadata")
+    return BrokerError(bad[0].error, "; ".join(messages), request="Metadata", principal=client.principal)
 
 
 def with_similar_topics(
@@ -368,7 +361,7 @@ def with_similar_topics(
     return {
         **errors,
         **{
-            name: BrokerError(code, f"there is no topic {name}{hint}", request="Metadata")
+            name: BrokerError(code, f"there is no topic {name}{hint}", request="Metadata", principal=client.principal)
             for name, hint in hints.items()
         },
     }

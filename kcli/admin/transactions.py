@@ -97,7 +97,7 @@ def describe_transactions(
 def _read_transactions(response: DescribeTransactionsResponse) -> Iterator[tuple[str, Transaction | KcliError]]:
     for state in response.transaction_states:
         if state.error_code:
-            yield state.transactional_id, _described_error(state.error_code, state.transactional_id)
+            yield state.transactional_id, _described_error(response, state.error_code, state.transactional_id)
             continue
         yield (
             state.transactional_id,
@@ -113,10 +113,10 @@ def _read_transactions(response: DescribeTransactionsResponse) -> Iterator[tuple
         )
 
 
-def _described_error(code: int, transactional_id: str) -> BrokerError:
+def _described_error(response: DescribeTransactionsResponse, code: int, transactional_id: str) -> BrokerError:
     if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         return BrokerError(code, f"there is no transactional id {transactional_id}")
-    return BrokerError(code, request="DescribeTransactions", transactional_id=transactional_id)
+    return response.broker_error(code, transactional_id=transactional_id)
 
 
 class FoundTransactions(NamedTuple):
@@ -192,7 +192,6 @@ def _fence(client: ConsumerNetworkClient, transaction: Transaction, deadline_ms:
         if not ErrorCode.of(response.error_code).retriable:
             break  # retriable: CONCURRENT_TRANSACTIONS while markers are written
     if response.error_code:
-        evidence = {"transactional_id": transaction.transactional_id}
-        raise BrokerError(response.error_code, request="InitProducerId", **evidence)
+        raise response.broker_error(response.error_code, transactional_id=transaction.transactional_id)
     epoch: int = response.producer_epoch
     return epoch

@@ -38,6 +38,8 @@ both). A future's listeners run in the thread that polls, without the lock. The 
   response with a wrong correlation id or a body that cannot be decoded ends the connection: its requests fail with
   DisconnectedError as those of a lost connection do, and callers repeat them until their deadline. A response that
   lacks a requested key is an IncompleteResponse, which is retriable too.
+- A received response has the principal of its connection, and so has a `Cluster`. `response.broker_error(code)` and
+  `cluster.topic_error(name)` make errors that name it.
 - `DisconnectedError.was_sent` tells a request that a broker may have carried out from one that never left completely.
 - A retriable error that ends an operation was repeated until the deadline. A sequence of requests gives each half of
   the remaining time, so its caller repeats the sequence where the answer is necessary.

@@ -12,7 +12,7 @@ from kcli.client.connection.network_client import NetworkClient
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.metadata import Metadata
 from kcli.clock import Clock, SystemClock
-from kcli.denials import ANONYMOUS
+from kcli.structs import ANONYMOUS
 
 if TYPE_CHECKING:
     from kcli.network.selector import SelectorLike

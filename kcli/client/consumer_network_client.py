@@ -26,12 +26,11 @@ from kcli.client.metadata import Cluster, Metadata
 from kcli.client.poll_permit import FairLock, PollPermit
 from kcli.client.request_future import RequestFuture
 from kcli.clock import Clock
-from kcli.denials import ANONYMOUS, acting_as
 from kcli.error_codes import ErrorCode
 from kcli.errors import DisconnectedError, KcliError, Refused, TimeoutExpired, WakeupError
 from kcli.protocol.registry import READING
 from kcli.protocol.wire import Request
-from kcli.structs import Node
+from kcli.structs import ANONYMOUS, Node
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -52,7 +51,6 @@ class ConsumerNetworkClient:
         *,
         principal: str | None = ANONYMOUS,
     ) -> None:
-        """`principal` is that of the connections, for the sentences of refusals; None: only the brokers know it."""
         self.metadata = metadata
         #: The counts of requests and connections, which consumers and producers complete.
         self.metrics = network.metrics
@@ -62,7 +60,8 @@ class ConsumerNetworkClient:
         self.config = config
         self.clock = clock
         self._network = network
-        self._principal = principal
+        #: That of the connections, for the sentences of refusals; None: only the brokers know it.
+        self.principal = principal
         self._unsent = UnsentRequests()
         self._completions: deque[Completion] = deque()
         self._lock = FairLock(network.wakeup)
@@ -125,7 +124,6 @@ class ConsumerNetworkClient:
 
     def _poll(self, until: RequestFuture[Any] | None, timeout_ms: float, before: tuple[int, int]) -> bool:
         """Poll; without `until` return True at once if something has changed since `before`."""
-        acting_as(self._principal)
         clock, deadline_ms = self.clock, self.clock.now_ms() + timeout_ms
 
         def is_over() -> bool:
@@ -165,7 +163,6 @@ class ConsumerNetworkClient:
         No other future is completed here: the others wait for the polling thread, and so does `wakeup`. Return False if
         another thread polls or wants to: this thread has nothing to do then, and must pause before it tries again.
         """
-        acting_as(self._principal)
         if not self._permit.acquire_if_free():
             return False
         try:

@@ -16,7 +16,7 @@ from kcli.client.request_future import RequestFuture
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TopicAuthorizationError
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from kcli.structs import Node, TopicPartition
+from kcli.structs import ANONYMOUS, Node, TopicPartition
 
 if TYPE_CHECKING:
     import re
@@ -61,12 +61,19 @@ class TopicInfo(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """A cluster as one metadata response describes it. Nodes with negative ids are bootstrap addresses."""
+    """A cluster as a metadata response to `principal` describes it. Nodes with negative ids are bootstrap addresses."""
 
     cluster_id: str | None = None
     controller_id: int = -1
     nodes: dict[int, Node] = {}
     topics: dict[str, TopicInfo] = {}
+    principal: str | None = ANONYMOUS
+
+    def topic_error(self, name: str) -> BrokerError | None:
+        """Return the error of a topic, UNKNOWN_TOPIC_OR_PARTITION if it is not in the response; None without one."""
+        topic = self.topics.get(name)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
+        return BrokerError(code, request="Metadata", topic=name, principal=self.principal) if code else None
 
     @property
     def controller(self) -> Node | None:
@@ -172,10 +179,16 @@ class Metadata:
         It is not retriable if the topic must not be described, or cannot exist.
         """
         topic = self.cluster.topics.get(tp.topic)
-        where: dict[str, Any] = {"api": "Metadata", "topic": tp.topic, "partition": tp.partition}
+        principal = self.cluster.principal
+        where: dict[str, Any] = {
+            "api": "Metadata",
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "principal": principal,
+        }
         if topic is not None and topic.error:
             if topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                return TopicAuthorizationError.of([tp.topic], api="Metadata")
+                return TopicAuthorizationError.of([tp.topic], api="Metadata", principal=principal)
             return BrokerError(topic.error, **where)
         if topic is not None and tp.partition not in topic.partitions:
             return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, **where)
@@ -275,7 +288,7 @@ class Metadata:
     def update(self, response: MetadataResponse, now_ms: float) -> None:
         """Apply a response. One with an error, or without brokers, is a failure."""
         if response.error_code:
-            return self.failed(BrokerError(response.error_code, api="Metadata"), now_ms)
+            return self.failed(response.broker_error(response.error_code, api="Metadata"), now_ms)
         if not response.brokers:
             return self.failed(BrokerError(ErrorCode.BROKER_NOT_AVAILABLE, "the broker knows no brokers yet"), now_ms)
         previous, self.cluster = self.cluster, _keep_newer_leaders(_read_cluster(response), self.cluster.topics)
@@ -322,7 +335,7 @@ class Metadata:
 def _read_cluster(response: MetadataResponse) -> Cluster:
     nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
     topics = {t.name: _read_topic(t.name, t) for t in response.topics if t.name is not None}
-    return Cluster(response.cluster_id, response.controller_id, nodes, topics)
+    return Cluster(response.cluster_id, response.controller_id, nodes, topics, response.principal)
 
 
 def _read_topic(name: str, topic: MetadataResponseTopic) -> TopicInfo:

@@ -9,13 +9,14 @@ from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.metadata import Metadata
 from kcli.client.requests import Results
 from kcli.client.routing import ask_leaders
-from kcli.errors import BrokerError, KcliError
+from kcli.errors import KcliError
 from kcli.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from kcli.protocol.wire import Message
 from kcli.structs import OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def read_offsets(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition
     for topic in response.topics:
         for partition in topic.partitions:
             tp = TopicPartition(topic.name, partition.partition_index)
-            error = _error("ListOffsets", partition.error_code, tp)
+            error = _error(response, "ListOffsets", partition.error_code, tp)
             yield tp, error or OffsetAndTimestamp(partition.offset, partition.timestamp, partition.leader_epoch)
 
 
@@ -139,7 +140,7 @@ def read_epochs(response: OffsetForLeaderEpochResponse) -> Iterator[tuple[TopicP
     for topic in response.topics:
         for partition in topic.partitions:
             tp = TopicPartition(topic.topic, partition.partition)
-            error = _error("OffsetForLeaderEpoch", partition.error_code, tp)
+            error = _error(response, "OffsetForLeaderEpoch", partition.error_code, tp)
             yield tp, error or EpochEnd(partition.leader_epoch, partition.end_offset)
 
 
@@ -150,5 +151,5 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicParti
     return topics
 
 
-def _error(api: str, code: int, tp: TopicPartition) -> KcliError | None:
-    return BrokerError(code, api=api, topic=tp.topic, partition=tp.partition) if code else None
+def _error(response: Message, api: str, code: int, tp: TopicPartition) -> KcliError | None:
+    return response.broker_error(code, api=api, topic=tp.topic, partition=tp.partition) if code else None

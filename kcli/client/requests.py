@@ -23,7 +23,7 @@ from kcli.errors import (
     TimeoutExpired,
     WakeupError,
 )
-from kcli.protocol.wire import Request
+from kcli.protocol.wire import Message, Request
 from kcli.structs import Node
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _SHORT_MS = 1_000.0
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
-R = TypeVar("R")
+R = TypeVar("R", bound=Message)
 
 
 class Results(Generic[K, T]):
@@ -310,8 +310,7 @@ def ask_nodes(
 
     def read(response: R, keys: Sequence[Node]) -> Iterator[tuple[Node, R | KcliError]]:
         code = next(error_codes_in(response), 0)
-        api = type(request).__name__.removesuffix("Request")
-        yield keys[0], BrokerError(code, request=api, node=keys[0].id) if code else response
+        yield keys[0], response.broker_error(code, node=keys[0].id) if code else response
 
     return fan_out(client, nodes, locate, lambda _node, _nodes: request, read, deadline_ms, min_version=min_version)
 

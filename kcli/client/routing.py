@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.metadata import Cluster
@@ -20,12 +20,15 @@ from kcli.client.requests import (
 )
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, UnsupportedVersion
-from kcli.protocol.wire import Request
+from kcli.protocol.wire import Message, Request
 from kcli.structs import Node, TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.protocol.messages.find_coordinator import FindCoordinatorResponse
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
-R = TypeVar("R")
+R = TypeVar("R", bound=Message)
 
 # The key types of FindCoordinator.
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -121,14 +124,14 @@ def _leader(cluster: Cluster, tp: TopicPartition) -> Node | None:
 
 def _missing_error(cluster: Cluster, tp: TopicPartition) -> KcliError | None:
     """The error of a topic or partition that does not exist or may not be described; None if a leader may appear."""
-    topic = cluster.topics.get(tp.topic)
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
-    if topic is None or (code and code != ErrorCode.LEADER_NOT_AVAILABLE):
-        return BrokerError(code, request="Metadata", topic=tp.topic)
-    if not code and tp.partition not in topic.partitions:
-        text = f"{tp.topic} has {len(topic.partitions)} partitions, and no number {tp.partition}"
-        return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-    return None
+    error = cluster.topic_error(tp.topic)
+    if error is not None:
+        return None if error.code == ErrorCode.LEADER_NOT_AVAILABLE else error
+    partitions = cluster.topics[tp.topic].partitions
+    if tp.partition in partitions:
+        return None
+    text = f"{tp.topic} has {len(partitions)} partitions, and no number {tp.partition}"
+    return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
 
 
 # Coordinators
@@ -262,16 +265,19 @@ def _find_coordinators_once(
 
     try:
         batch = FindCoordinatorRequest(key_type=key_type, coordinator_keys=keys)
-        for coordinator in ask_any(client, batch, deadline_ms, min_version=4).coordinators:
-            yield coordinator.key, _node_or_error(coordinator, coordinator.key, key_type)
+        response = ask_any(client, batch, deadline_ms, min_version=4)
+        for coordinator in response.coordinators:
+            yield coordinator.key, _node_or_error(response, coordinator, coordinator.key, key_type)
     except UnsupportedVersion:
         for key in keys:
             single = FindCoordinatorRequest(key=key, key_type=key_type)
-            yield key, _node_or_error(ask_any(client, single, deadline_ms, max_version=3), key, key_type)
+            response = ask_any(client, single, deadline_ms, max_version=3)
+            yield key, _node_or_error(response, response, key, key_type)
 
 
-def _node_or_error(coordinator: Any, key: str, key_type: int) -> Node | KcliError:
+def _node_or_error(response: FindCoordinatorResponse, coordinator: Any, key: str, key_type: int) -> Node | KcliError:
     if coordinator.error_code:
         evidence = {_EVIDENCE[key_type]: key}
-        return BrokerError(coordinator.error_code, coordinator.error_message, api="FindCoordinator", **evidence)
+        message = coordinator.error_message
+        return response.broker_error(coordinator.error_code, message, api="FindCoordinator", **evidence)
     return Node(coordinator.node_id, coordinator.host, coordinator.port)

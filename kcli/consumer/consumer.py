@@ -284,10 +284,10 @@ class Consumer:
         known = self._client.topics_metadata(names, self._deadline_ms(None)).topics
         refused = [name for name in names if known[name].error == ErrorCode.TOPIC_AUTHORIZATION_FAILED]
         if refused:
-            raise TopicAuthorizationError.of(refused, api="Metadata")
+            raise TopicAuthorizationError.of(refused, api="Metadata", principal=self._client.principal)
         for name in names:
             if known[name].error:
-                raise BrokerError(known[name].error, api="Metadata", topic=name)
+                raise BrokerError(known[name].error, api="Metadata", topic=name, principal=self._client.principal)
         return [TopicPartition(name, number) for name in names for number in sorted(known[name].partitions)]
 
     # --- partitions and positions
@@ -601,7 +601,8 @@ class Consumer:
         if refused:
             apis = {failure.error.evidence.get("api") for failure in refused}
             api = apis.pop() if len(apis) == 1 else None
-            raise TopicAuthorizationError.of((failure.tp.topic for failure in refused), api=api)
+            topics = (failure.tp.topic for failure in refused)
+            raise TopicAuthorizationError.of(topics, api=api, principal=self._client.principal)
         lost = {
             str(failure.tp): failure.offset
             for failure in sorted(failures)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.consumer.fetch_session import PartitionFetch
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, CorruptRecords, KcliError, LogTruncated, OffsetOutOfRange
+from kcli.errors import CorruptRecords, KcliError, LogTruncated, OffsetOutOfRange
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.protocol.messages.fetch import PartitionData
+    from kcli.protocol.messages.fetch import FetchResponse, PartitionData
 
 # Errors of a request to the wrong broker, or before the broker is ready.
 _RETRIED = frozenset(
@@ -42,10 +42,12 @@ class Verdict(NamedTuple):
     epoch: int | None = None
 
 
-def judge_partition(tp: TopicPartition, requested: PartitionFetch, data: PartitionData, node_id: int) -> Verdict:
-    """Return the verdict on the response of broker `node_id` to `requested`."""
+def judge_partition(
+    tp: TopicPartition, requested: PartitionFetch, response: FetchResponse, data: PartitionData, node_id: int
+) -> Verdict:
+    """Return the verdict on `data` in the response of broker `node_id` to `requested`."""
     if data.error_code:
-        return _judge_error(tp, requested, data.error_code, node_id)
+        return _judge_error(tp, requested, response, data.error_code, node_id)
     diverging = data.diverging_epoch
     if diverging.end_offset < 0 and diverging.epoch < 0:
         return Verdict()
@@ -77,7 +79,9 @@ def judge_epoch_end(tp: TopicPartition, offset: int, epoch: int, end_epoch: int,
     return Verdict(failure=error)
 
 
-def _judge_error(tp: TopicPartition, requested: PartitionFetch, error_code: int, node_id: int) -> Verdict:
+def _judge_error(
+    tp: TopicPartition, requested: PartitionFetch, response: FetchResponse, error_code: int, node_id: int
+) -> Verdict:
     code = ErrorCode.of(error_code)
     topic, partition = tp
     if code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -87,5 +91,5 @@ def _judge_error(tp: TopicPartition, requested: PartitionFetch, error_code: int,
         text = f"the broker reports a corrupt log of {tp} at offset {requested.offset}"
         corrupt = CorruptRecords(text, topic=topic, partition=partition, offset=requested.offset, node=node_id)
         return Verdict(failure=corrupt)
-    error = BrokerError(error_code, api="Fetch", node=node_id, topic=topic, partition=partition)
+    error = response.broker_error(error_code, api="Fetch", node=node_id, topic=topic, partition=partition)
     return Verdict(retry=error) if code in _RETRIED or code.retriable else Verdict(failure=error)

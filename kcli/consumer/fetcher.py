@@ -233,7 +233,7 @@ class Fetcher:
         response = done.value()
         session.succeeded(response.error_code, response.session_id)
         if response.error_code:
-            error = BrokerError(response.error_code, api="Fetch", node=node.id)
+            error = response.broker_error(response.error_code, api="Fetch", node=node.id)
             self._node_failed(node.id, session, error, now_ms)
             return
         self._node_backoffs.clear(node.id)
@@ -284,7 +284,7 @@ class Fetcher:
             requested = session.sent.get(tp)
             if requested is None or not self._is_current(tp, requested):
                 continue  # the position changed while the request was in flight
-            verdict = judge_partition(tp, requested, data, node_id)
+            verdict = judge_partition(tp, requested, response, data, node_id)
             if verdict.retry is not None:
                 failed.add(tp)
                 self._saw_leader(tp, data, response)

@@ -342,7 +342,8 @@ def fetch_committed(
             break
         try:
             results = dict(parse_committed(future.value()))
-            return {tp: committed for tp, committed in _checked(results, group).items() if tp in set(requested)}
+            checked = _checked(results, group, client.principal)
+            return {tp: committed for tp, committed in checked.items() if tp in set(requested)}
         except KcliError as error:
             if not error.retriable:
                 raise
@@ -352,12 +353,12 @@ def fetch_committed(
 
 
 def _checked(
-    results: dict[TopicPartition, OffsetAndMetadata | BrokerError | None], group: str
+    results: dict[TopicPartition, OffsetAndMetadata | BrokerError | None], group: str, principal: str | None
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     errors = [result for result in results.values() if isinstance(result, BrokerError)]
     refused = {tp.topic for tp, result in results.items() if isinstance(result, TopicAuthorizationError)}
     if refused:
-        raise TopicAuthorizationError.of(refused, api="OffsetFetch", group=group)
+        raise TopicAuthorizationError.of(refused, api="OffsetFetch", group=group, principal=principal)
     for error in errors:
         raise error
     return {tp: result for tp, result in results.items() if not isinstance(result, BrokerError)}
@@ -403,12 +404,13 @@ def parse_committed(
     Raise an error of the response.
     """
     if response.error_code:
-        raise BrokerError(response.error_code, api="OffsetFetch")
+        raise response.broker_error(response.error_code, api="OffsetFetch")
     for topic in response.topics:
         for row in topic.partitions:
             tp = TopicPartition(topic.name, row.partition_index)
             if row.error_code:
-                yield tp, BrokerError(row.error_code, api="OffsetFetch", topic=tp.topic, partition=tp.partition)
+                evidence: dict[str, Any] = {"api": "OffsetFetch", "topic": tp.topic, "partition": tp.partition}
+                yield tp, response.broker_error(row.error_code, **evidence)
             elif row.committed_offset < 0:
                 yield tp, None
             else:

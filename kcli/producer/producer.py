@@ -460,10 +460,10 @@ class Producer:
         self._topics[topic] = self._clock.now_ms()
         if info is None or info.error:
             deadline_ms = self._clock.now_ms() + self._config.max_block_ms
-            info = self._client.topics_metadata([topic], deadline_ms).topics.get(topic)
-            if info is None or info.error:
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
-                raise BrokerError(code, request="Metadata", topic=topic)
+            cluster = self._client.topics_metadata([topic], deadline_ms)
+            if (error := cluster.topic_error(topic)) is not None:
+                raise error
+            info = cluster.topics[topic]
         return info
 
     def _without_too_large(

@@ -267,18 +267,15 @@ class Sender:
                 text = f"the response of {node} does not contain {batch.tp}"
                 self._finish_attempt(batch, IncompleteResponse(text, api="Produce"))
             elif result.error_code:
-                self._take_error(batch, result, nodes)
+                self._take_error(batch, response, result, nodes)
             else:
                 self._finish_attempt(batch, None, result)
 
-    def _take_error(self, batch: ProducerBatch, result: PartitionProduceResponse, nodes: list[Node]) -> None:
-        error = BrokerError(
-            result.error_code,
-            result.error_message,
-            request="Produce",
-            topic=batch.tp.topic,
-            partition=batch.tp.partition,
-        )
+    def _take_error(
+        self, batch: ProducerBatch, response: ProduceResponse, result: PartitionProduceResponse, nodes: list[Node]
+    ) -> None:
+        evidence: dict[str, Any] = {"topic": batch.tp.topic, "partition": batch.tp.partition}
+        error = response.broker_error(result.error_code, result.error_message, **evidence)
         has_new_leader = False
         if error.code.refresh_metadata:
             leader = result.current_leader
@@ -384,7 +381,7 @@ class Sender:
         self._id_future = None
         error = future.error
         if error is None and future.value().error_code:
-            error = BrokerError(future.value().error_code, api="InitProducerId")
+            error = future.value().broker_error(future.value().error_code, api="InitProducerId")
         if error is None:
             assert self._sequences is not None
             self._id_failures = 0

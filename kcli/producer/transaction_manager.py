@@ -416,7 +416,7 @@ class Transactions:
             code = next((c for c in map(ErrorCode.of, (codes or _one_code)(response)) if c.retriable), None)
             if code is None:
                 return response
-            last = BrokerError(code, api=api)
+            last = BrokerError(code, api=api, principal=client.principal)
             if code in COORDINATOR_ERRORS and code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 self._forget(group)
         raise client.timed_out(api, node, last)
@@ -479,7 +479,7 @@ class Transactions:
     def _error(self, code: int, api: str, **evidence: Any) -> BrokerError:
         if code in FENCED:
             return self._fenced(api)
-        return BrokerError(code, api=api, transactional_id=self.id, **evidence)
+        return BrokerError(code, principal=self._client.principal, api=api, transactional_id=self.id, **evidence)
 
     def _fenced(self, api: str) -> BrokerError:
         message = "another producer with the same transactional id has taken over"

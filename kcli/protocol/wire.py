@@ -19,7 +19,9 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
+from kcli.errors import BrokerError
 from kcli.protocol.primitives import Buffer
+from kcli.structs import ANONYMOUS
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -118,6 +120,15 @@ class Message:
     API_KEY: ClassVar[int]
     VERSIONS: ClassVar[tuple[int, int]]
     FLEXIBLE: ClassVar[int | None]
+    #: That of the connection of a received response, for the sentences of refusals; None: only the brokers know it.
+    principal: ClassVar[str | None] = ANONYMOUS
+
+    def broker_error(
+        self, code: int, message: str | None = None, *, request: str | None = None, **evidence: Any
+    ) -> BrokerError:
+        """Return the error for an error code in this response; `request`: another API than that of the response."""
+        request = request or type(self).__name__.removesuffix("Response")
+        return BrokerError(code, message, request=request, principal=self.principal, **evidence)
 
 
 class _ResponseClass:
@@ -283,11 +294,10 @@ def _equal(self: Any, other: object) -> Any:
 
 
 def _show(self: Any) -> str:
-    defaults = defaults_of(type(self))
     shown = (
         f"{name}={'[hidden]' if name in _SECRETS else _brief(value)}"
-        for name, value in self.__dict__.items()
-        if value != defaults[name]
+        for name, default in defaults_of(type(self)).items()
+        if (value := self.__dict__[name]) != default
     )
     return f"{type(self).__name__}({', '.join(shown)})"
 

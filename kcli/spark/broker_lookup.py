@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.client.metadata import TopicInfo
+    from kcli.client.metadata import Cluster, TopicInfo
     from kcli.spark.options import SourceOptions
 
 T = TypeVar("T")
@@ -150,10 +150,10 @@ class Lookup:
             names: list[str] | None = sorted({tp.topic for tp in selection.partitions})
         else:
             names = list(selection.topics) if isinstance(selection, Subscribe) else None
-        topics = self.client.topics_metadata(names, deadline_ms).topics
+        cluster = self.client.topics_metadata(names, deadline_ms)
         if names is None:
-            names = _matching_topics(selection, topics.values())
-        partitions = {TopicPartition(name, number) for name in names for number in _partitions_of(topics.get(name))}
+            names = _matching_topics(selection, cluster.topics.values())
+        partitions = {TopicPartition(name, number) for name in names for number in _partitions_of(cluster, name)}
         return partitions & selection.partitions if isinstance(selection, Assign) else partitions
 
     def _ends(self, partitions: list[TopicPartition], deadline_ms: float) -> dict[TopicPartition, LogEnds]:
@@ -202,9 +202,10 @@ def _matching_topics(selection: object, topics: Iterable[TopicInfo]) -> list[str
     return [name for name in names if pattern.fullmatch(name)]
 
 
-def _partitions_of(topic: TopicInfo | None) -> Iterable[int]:
-    if topic is None or topic.error in (*_GONE, ErrorCode.LEADER_NOT_AVAILABLE):
+def _partitions_of(cluster: Cluster, name: str) -> Iterable[int]:
+    error = cluster.topic_error(name)
+    if error is None:
+        return cluster.topics[name].partitions
+    if error.code in (*_GONE, ErrorCode.LEADER_NOT_AVAILABLE):
         return ()
-    if topic.error:
-        raise BrokerError(topic.error, request="Metadata", topic=topic.name)
-    return topic.partitions
+    raise error

@@ -6,17 +6,24 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Producer
 
+from kcli.admin.groups.describe import describe_groups
+from kcli.client.config import ClientConfig
+from kcli.client.connect import connect
+from kcli.client.consumer_network_client import ConsumerNetworkClient
+from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation
 from kcli.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
+from kcli.protocol.messages.describe_groups import DescribeGroupsRequest
 from tests.certificates import Certificates
 from tests.cli.fake import Result, run_kcli
 from tests.interop.acl_scene import Acl, Scene, group, topic
@@ -216,6 +223,52 @@ def test_a_fetch_that_is_refused_names_read(person: Person) -> None:
     result = person.run("consume {topic} -e -o 0:1", *describe_both(person))
     assert result.status == 4
     assert person.sentence("topic {topic}: READ on the topic is denied for {user}") in result.err
+
+
+def test_each_error_names_the_user_of_its_own_client(person: Person) -> None:
+    """Two clients in one thread, and one of them in two more threads, read refused responses that arrived together."""
+    other = person.scene.name("person")
+    _set_password(person.scene, other)
+
+    def connected(name: str) -> ConsumerNetworkClient:
+        entry = f'{MODULE} required username="{name}" password="{PASSWORD}";'
+        return connect(ClientConfig.from_properties({**person.properties, "sasl.jaas.config": entry}))
+
+    def refusals(client: ConsumerNetworkClient) -> list[str]:
+        """The group is refused by its coordinator's response, the topic by metadata."""
+        deadline_ms = client.clock.now_ms() + 20_000
+        error = describe_groups(client, {person.group: None}, deadline_ms).errors[person.group]
+        cluster = client.topics_metadata([person.topic], deadline_ms)
+        return [str(error), str(cluster.topic_error(person.topic))]
+
+    def expected(name: str) -> list[str]:
+        denied = f"is denied for User:{name}, or the"
+        return [
+            f"GROUP_AUTHORIZATION_FAILED: group {person.group}: DESCRIBE on the group {denied} group does not exist"
+            " (request FindCoordinator)",
+            f"TOPIC_AUTHORIZATION_FAILED: topic {person.topic}: DESCRIBE on the topic {denied} topic does not exist",
+        ]
+
+    with connected(person.name) as ours, connected(other) as theirs:
+        assert refusals(ours) == expected(person.name)
+        assert refusals(theirs) == expected(other)
+        request = DescribeGroupsRequest(groups=[person.group])
+        futures = []
+        for client in (ours, theirs):
+            client.topics_metadata([], client.clock.now_ms() + 20_000)
+            node = client.least_loaded_node()
+            assert node is not None
+            futures.append(client.send(node, request))
+        for client, future in ((theirs, futures[1]), (ours, futures[0])):  # ours is the last that the thread polls
+            client.wait(future, client.clock.now_ms() + 20_000)
+        named = [future.value().broker_error(ErrorCode.GROUP_AUTHORIZATION_FAILED).detail for future in futures]
+        assert named == [
+            f"DESCRIBE on the group is denied for User:{name}, or the group does not exist"
+            for name in (person.name, other)
+        ]
+        with ThreadPoolExecutor(2) as threads:
+            for found in threads.map(refusals, [ours, ours]):
+                assert found == expected(person.name)
 
 
 def test_an_empty_list_says_that_topics_may_be_hidden(person: Person) -> None:

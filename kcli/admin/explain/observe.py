@@ -12,7 +12,7 @@ from kcli.admin.groups.survey import READ_COMMITTED, GroupSurvey, survey_groups
 from kcli.client.offset_lookup import LATEST, list_offsets
 from kcli.client.requests import Results
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError
+from kcli.errors import KcliError
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -85,12 +85,8 @@ def _topics(
     cached = client.metadata.cluster.topics
     # The survey has waited for a topic that does not exist; do not wait for it again.
     existing = {n for n in names if n not in cached or cached[n].error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-    known = client.topics_metadata(sorted(existing), deadline_ms).topics
-    topics: dict[str, TopicInfo | KcliError] = {}
-    for name in names & known.keys():
-        code = known[name].error
-        topics[name] = BrokerError(code, request="Metadata", topic=name) if code != ErrorCode.NONE else known[name]
-    return topics
+    cluster = client.topics_metadata(sorted(existing), deadline_ms)
+    return {name: cluster.topic_error(name) or cluster.topics[name] for name in names & cluster.topics.keys()}
 
 
 def _stable_ends(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from kcli.admin.groups.group import SHARE
 from kcli.client.requests import Results
 from kcli.client.routing import Coordinators
-from kcli.errors import BrokerError, KcliError, UnsupportedVersion
+from kcli.errors import KcliError, UnsupportedVersion
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ def _read_offsets(response: OffsetFetchResponse) -> Iterator[tuple[str, Committe
     known: _Known = {}
     for group in response.groups:
         if group.error_code:
-            yield group.group_id, BrokerError(group.error_code, api="OffsetFetch", group=group.group_id)
+            yield group.group_id, response.broker_error(group.error_code, api="OffsetFetch", group=group.group_id)
         else:
-            yield group.group_id, _offsets(group.topics, known)
+            yield group.group_id, _offsets(response, group.topics, known)
 
 
 def _read_offsets_of_one(group: str, response: OffsetFetchResponse) -> Iterator[tuple[str, Committed | KcliError]]:
@@ -101,12 +101,12 @@ def _read_offsets_of_one(group: str, response: OffsetFetchResponse) -> Iterator[
         codes.pop() if len(codes) == 1 else 0
     )  # up to v2: the same error in each partition
     if failed:
-        yield group, BrokerError(failed, api="OffsetFetch", group=group)
+        yield group, response.broker_error(failed, api="OffsetFetch", group=group)
     else:
-        yield group, _offsets(response.topics, {})
+        yield group, _offsets(response, response.topics, {})
 
 
-def _offsets(topics: Iterable[Any], known: _Known) -> Committed:
+def _offsets(response: OffsetFetchResponse, topics: Iterable[Any], known: _Known) -> Committed:
     committed: Committed = {}
     for topic in topics:
         name = topic.name
@@ -117,7 +117,8 @@ def _offsets(topics: Iterable[Any], known: _Known) -> Committed:
             if tp is None:
                 tp = tps[number] = TopicPartition(name, number)
             if row.error_code:
-                committed[tp] = BrokerError(row.error_code, api="OffsetFetch", topic=name, partition=number)
+                code = row.error_code
+                committed[tp] = response.broker_error(code, api="OffsetFetch", topic=name, partition=number)
             elif row.committed_offset >= 0:
                 committed[tp] = _offset((row.committed_offset, row.committed_leader_epoch, row.metadata or ""))
     return committed
@@ -158,39 +159,27 @@ def _share_request(groups: list[str]) -> DescribeShareGroupOffsetsRequest:
     )
 
 
-_SHARE_OFFSETS = "DescribeShareGroupOffsets"
-
-
 def _read_share_offsets(
     response: DescribeShareGroupOffsetsResponse,
 ) -> Iterator[tuple[str, dict[TopicPartition, ShareOffset | KcliError] | KcliError]]:
     for group in response.groups:
         if group.error_code:
-            yield (
-                group.group_id,
-                BrokerError(group.error_code, group.error_message, request=_SHARE_OFFSETS, group=group.group_id),
-            )
+            name = group.group_id
+            yield name, response.broker_error(group.error_code, group.error_message, group=name)
         else:
-            yield group.group_id, dict(_share_offsets_in(group))
+            yield group.group_id, dict(_share_offsets_in(response, group))
 
 
 def _share_offsets_in(
+    response: DescribeShareGroupOffsetsResponse,
     group: DescribeShareGroupOffsetsResponseGroup,
 ) -> Iterator[tuple[TopicPartition, ShareOffset | KcliError]]:
     for topic in group.topics:
         for partition in topic.partitions:
             tp = TopicPartition(topic.topic_name, partition.partition_index)
             if partition.error_code:
-                yield (
-                    tp,
-                    BrokerError(
-                        partition.error_code,
-                        partition.error_message,
-                        request=_SHARE_OFFSETS,
-                        topic=tp.topic,
-                        partition=tp.partition,
-                    ),
-                )
+                code, message = partition.error_code, partition.error_message
+                yield tp, response.broker_error(code, message, topic=tp.topic, partition=tp.partition)
             elif partition.start_offset >= 0:
                 yield (
                     tp,

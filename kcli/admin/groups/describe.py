@@ -89,10 +89,8 @@ def _describe_as(kind: str, coordinators: Coordinators, names: list[str], deadli
 def _read(response: Any) -> Iterator[tuple[str, Any]]:
     for group in response.groups:
         if group.error_code:
-            yield (
-                group.group_id,
-                BrokerError(group.error_code, group.error_message, request="DescribeGroups", group=group.group_id),
-            )
+            name, code = group.group_id, group.error_code
+            yield name, response.broker_error(code, group.error_message, request="DescribeGroups", group=name)
         elif group.group_state == _DEAD:  # DescribeGroups up to v5, for a group that does not exist
             yield group.group_id, _absent(group.group_id, None)
         else:

@@ -114,11 +114,8 @@ def delete_groups(client: ConsumerNetworkClient, groups: Iterable[str], deadline
 
     def read(response: DeleteGroupsResponse) -> Iterator[tuple[str, KcliError | None]]:
         for result in response.results:
-            name = result.group_id
-            yield (
-                name,
-                BrokerError(result.error_code, request="DeleteGroups", group=name) if result.error_code else None,
-            )
+            name, code = result.group_id, result.error_code
+            yield name, response.broker_error(code, group=name) if code else None
 
     def confirm(names: Sequence[str], deadline_ms: float) -> Results[str, None]:
         errors = describe_groups(client, dict.fromkeys(names), deadline_ms).errors
@@ -179,7 +176,7 @@ def _remove(
         codes = {member.member_id: member.error_code for member in response.members or ()}
         for member_id in ids if one_by_one or response.error_code else codes:
             code = response.error_code or codes.get(member_id, 0)
-            yield member_id, BrokerError(code, request="LeaveGroup", group=group, member=member_id) if code else None
+            yield member_id, response.broker_error(code, group=group, member=member_id) if code else None
 
     def confirm(ids: Sequence[str], deadline_ms: float) -> Results[str, None]:
         described = describe_groups(client, {group: None}, deadline_ms)

@@ -22,10 +22,9 @@ from kcli.admin.health.inventory import (
     LogDir,
 )
 from kcli.client.requests import Located, Results, fan_out, half_deadline
-from kcli.denials import is_secured
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, WakeupError
-from kcli.structs import Node, TopicPartition
+from kcli.errors import KcliError, WakeupError
+from kcli.structs import ANONYMOUS, Node, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.admin.cluster import Broker
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from kcli.admin.logs.open_transactions import OpenTransaction
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.metadata import Cluster, TopicInfo
+    from kcli.protocol.messages.api_versions import ApiVersionsResponse
+    from kcli.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
     from kcli.protocol.wire import Request
 
 T = TypeVar("T")
@@ -47,9 +48,9 @@ def inspect_cluster(client: ConsumerNetworkClient, deadline_ms: float, *, facts:
     cluster = client.topics_metadata(None, half_deadline(client, deadline_ms))
     topics = {name: topic for name, topic in cluster.topics.items() if not topic.error}
     inspection.failures += [
-        Failure(TOPICS, name, BrokerError(topic.error, request="Metadata", topic=name))
-        for name, topic in sorted(cluster.topics.items())
-        if topic.error
+        Failure(TOPICS, name, error)
+        for name in sorted(cluster.topics)
+        if (error := cluster.topic_error(name)) is not None
     ]
     brokers = inspection.brokers(cluster)
     live = [node for node in sorted(cluster.nodes.values()) if node.id >= 0]
@@ -66,7 +67,7 @@ def inspect_cluster(client: ConsumerNetworkClient, deadline_ms: float, *, facts:
         transactions=inspection.transactions(topics, {node.id for node in reachable}) if TRANSACTIONS in facts else (),
         unreachable=unreachable,
         failures=tuple(failure for failure in inspection.failures if failure.fact in facts),
-        restricted=is_secured(),
+        restricted=client.principal != ANONYMOUS,
     )
 
 
@@ -209,28 +210,28 @@ def ask_each(
     return fan_out(client, nodes, locate, lambda node, _keys: build(node), read_one, deadline_ms)
 
 
-def _read_versions(response: Any) -> BrokerVersions | KcliError:
+def _read_versions(response: ApiVersionsResponse) -> BrokerVersions | KcliError:
     from kcli.admin.cluster import VersionRange
 
     if response.error_code:
-        return BrokerError(response.error_code, request="ApiVersions")
+        return response.broker_error(response.error_code)
     apis = {api.api_key: VersionRange(api.min_version, api.max_version) for api in response.api_keys}
     features = {row.name: VersionRange(row.min_version, row.max_version) for row in response.supported_features}
     return BrokerVersions(apis, features)
 
 
-def _read_log_dirs(response: Any) -> tuple[LogDir, ...] | KcliError:
+def _read_log_dirs(response: DescribeLogDirsResponse) -> tuple[LogDir, ...] | KcliError:
     if response.error_code:
-        return BrokerError(response.error_code, request="DescribeLogDirs")
+        return response.broker_error(response.error_code)
     if not response.results:  # the refusal of brokers before 3.2, which have no error code for it
-        return BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, request="DescribeLogDirs")
+        return response.broker_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return tuple(
         LogDir(
             log_dir.log_dir,
             sum(partition.partition_size for topic in log_dir.topics for partition in topic.partitions),
             log_dir.total_bytes,
             log_dir.usable_bytes,
-            BrokerError(log_dir.error_code, request="DescribeLogDirs") if log_dir.error_code else None,
+            response.broker_error(log_dir.error_code) if log_dir.error_code else None,
         )
         for log_dir in response.results
     )

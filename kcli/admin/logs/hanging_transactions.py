@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.logs.open_transactions import Producer, active_producers, survey_transactions
 from kcli.client.routing import ask_leaders
-from kcli.errors import BrokerError, KcliError, NotFound, Refused
+from kcli.errors import KcliError, NotFound, Refused
 from kcli.structs import TopicPartition
 from kcli.visible import shell_word
 
@@ -94,4 +94,4 @@ def _read_markers(response: WriteTxnMarkersResponse) -> Iterator[tuple[TopicPart
         for topic in marker.topics:
             for partition in topic.partitions:
                 tp, code = TopicPartition(topic.name, partition.partition_index), partition.error_code
-                yield tp, BrokerError(code, api="WriteTxnMarkers", partition=tp) if code else 0
+                yield tp, response.broker_error(code, api="WriteTxnMarkers", partition=tp) if code else 0

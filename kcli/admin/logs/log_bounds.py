@@ -112,10 +112,8 @@ def learn_topics(client: ConsumerNetworkClient, topics: Iterable[str], deadline_
 
 
 def _topic_error(cluster: Cluster, tp: TopicPartition) -> KcliError | None:
-    topic = cluster.topics.get(tp.topic)
-    if topic is None or topic.error in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
-        return None
-    return BrokerError(topic.error, request="Metadata", topic=tp.topic)
+    error = cluster.topic_error(tp.topic) if tp.topic in cluster.topics else None
+    return error if error is not None and error.code != ErrorCode.LEADER_NOT_AVAILABLE else None
 
 
 def _offsets(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kcli.admin.transactions import describe_transactions, list_transactions
 from kcli.client.requests import Results
 from kcli.client.routing import ask_leaders
-from kcli.errors import BrokerError, KcliError
+from kcli.errors import KcliError
 from kcli.structs import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
@@ -73,10 +73,8 @@ def _read_producers(response: DescribeProducersResponse) -> Iterator[tuple[Topic
         for partition in topic.partitions:
             tp = TopicPartition(topic.name, partition.partition_index)
             if partition.error_code:
-                error = BrokerError(
-                    partition.error_code, partition.error_message, api="DescribeProducers", partition=tp
-                )
-                yield tp, error
+                code, message = partition.error_code, partition.error_message
+                yield tp, response.broker_error(code, message, api="DescribeProducers", partition=tp)
             else:
                 yield (
                     tp,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 from kcli.client.requests import Results
 from kcli.client.routing import ask_leaders
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, CorruptRecords, KcliError, RecordTooLarge, TimeoutExpired
+from kcli.errors import CorruptRecords, KcliError, RecordTooLarge, TimeoutExpired
 from kcli.protocol.primitives import int64
 from kcli.protocol.records.batch import BatchInfo, Buffer, read_batch_info, walk_batches
 from kcli.protocol.records.scan import RecordHead, iter_record_heads, read_payload
@@ -176,24 +176,24 @@ def _read(
     response: FetchResponse, probes: Mapping[TopicPartition, _Probe], reader: _Reader[T]
 ) -> Iterator[tuple[TopicPartition, T | _Probe | KcliError]]:
     if response.error_code:
-        raise BrokerError(response.error_code, api="Fetch")
+        raise response.broker_error(response.error_code, api="Fetch")
     for topic in response.responses:
         for partition in topic.partitions:
             tp = TopicPartition(topic.topic, partition.partition_index)
             if tp in probes:
                 if reader.on_response is not None:
                     reader.on_response(tp, partition)
-                result = _read_partition(tp, partition, probes[tp], reader)
+                result = _read_partition(response, tp, partition, probes[tp], reader)
                 yield tp, result
 
 
 def _read_partition(
-    tp: TopicPartition, partition: PartitionData, probe: _Probe, reader: _Reader[T]
+    response: FetchResponse, tp: TopicPartition, partition: PartitionData, probe: _Probe, reader: _Reader[T]
 ) -> T | _Probe | KcliError:
     if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
         return reader.default
     if partition.error_code:
-        return BrokerError(partition.error_code, api="Fetch", topic=tp.topic, partition=tp.partition)
+        return response.broker_error(partition.error_code, api="Fetch", topic=tp.topic, partition=tp.partition)
     if probe.offset >= partition.high_watermark:
         return reader.default
     try:

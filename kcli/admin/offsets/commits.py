@@ -44,6 +44,7 @@ _TOO_LARGE = {
 _SURELY_FITS_BYTES = 32 * 1024
 # Error codes for a request from outside a group that has members.
 _MEMBERS_ONLY = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION}
+_HAS_MEMBERS = "the group has members now, and only members may change its offsets"
 _RETRIABLE = {*COORDINATOR_ERRORS, ErrorCode.REQUEST_TIMED_OUT}
 
 
@@ -110,7 +111,8 @@ def send_changes(
                 too_large.partitions = len(keys)
                 yield key, too_large
             else:
-                yield key, _error(type(response).__name__.removesuffix("Response"), code, group, tp)
+                message = _HAS_MEMBERS if code in _MEMBERS_ONLY else None
+                yield key, response.broker_error(code, message, group=group, topic=tp.topic, partition=tp.partition)
 
     def confirm(keys: Sequence[Key], deadline_ms: float) -> Results[Key, None]:
         groups = dict.fromkeys(group for group, _ in keys)
@@ -192,11 +194,6 @@ def _is_retriable(error: KcliError) -> bool:
     if isinstance(error, BrokerError):
         return isinstance(error, _RequestTooLarge) or error.code in _RETRIABLE
     return error.retriable
-
-
-def _error(api: str, code: int, group: str, tp: TopicPartition) -> BrokerError:
-    message = "the group has members now, and only members may change its offsets" if code in _MEMBERS_ONLY else None
-    return BrokerError(code, message, request=api, group=group, topic=tp.topic, partition=tp.partition)
 
 
 def commit_offsets(

@@ -13,7 +13,7 @@ from kcli.admin.topics import Bounds, broker_timeout_ms, describe_topics, find_p
 from kcli.client.offset_lookup import EARLIEST, list_offsets
 from kcli.client.requests import Results, fan_out_changes, half_deadline
 from kcli.client.routing import Coordinators, locate_leaders
-from kcli.errors import BrokerError, KcliError, Refused, WakeupError
+from kcli.errors import KcliError, Refused, WakeupError
 from kcli.log_place import Place, resolve
 from kcli.structs import TopicPartition, numbers_by_topic
 from kcli.text import format_time, format_time_lookup
@@ -240,7 +240,7 @@ def delete_records(
         for topic in response.topics:
             for row in topic.partitions:
                 tp = TopicPartition(topic.name, row.partition_index)
-                error = BrokerError(row.error_code, request="DeleteRecords", partition=tp) if row.error_code else None
+                error = response.broker_error(row.error_code, partition=tp) if row.error_code else None
                 yield tp, error or row.low_watermark
 
     def confirm(partitions: Sequence[TopicPartition], deadline_ms: float) -> Results[TopicPartition, int]:

@@ -54,12 +54,16 @@ def run(
     """
     from kcli.admin.health.check import exceeds, facts_for, find_faults
     from kcli.admin.health.inspection import inspect_cluster
+    from kcli.denials import not_listed
 
     fatal, ignored = _names("--fail-on", fail_on, severities=True), _names("--ignore", ignore, severities=False)
     with closing(common.connect()) as client:
         facts = inspect_cluster(client, common.deadline_ms(), facts=facts_for(ignored))
+        note = not_listed("topics", client.principal)
     findings = find_faults(facts, ignore=ignored, disk_floor=disk_floor * _BYTES_PER_MB)
     _show(env, common, facts, findings)
+    if note is not None:
+        env.report(f"kcli: note: {note}, so they are not checked")
     if exceeds(findings, fatal):
         return exit_status.THRESHOLD
     return exit_status.status_of_all(facts.errors)
@@ -91,10 +95,6 @@ def _show(env: Environment, common: Common, facts: Inventory, findings: list[Fin
         print_report(env, Report(KIND, COLUMNS, [finding_item(finding) for finding in findings]), common.output)
     else:
         env.stdout.write(page(env, _heading(facts), findings))
-    if facts.restricted:
-        from kcli.denials import not_listed
-
-        env.report(f"kcli: note: {not_listed('topics')}, so they are not checked")
 
 
 def _heading(facts: Inventory) -> str:

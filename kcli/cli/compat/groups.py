@@ -354,19 +354,18 @@ def delete_offsets_of(session: Session) -> int:
     from kcli.admin.offsets.snapshots import SnapshotStore
     from kcli.admin.state_files import default_folder
     from kcli.cli.mutation import done_sentence, showing_outcome, with_undo_hint
+    from kcli.client.metadata import Cluster
 
     group = session.given.value("group") or ""
     texts = list(dict.fromkeys(session.given.values("topic")))
     wanted = {tp for text in texts if ":" in text for tp in parse_partitions(text)}
     outcomes: dict[TopicPartition, KcliError | None] = {}
     whole = [text for text in texts if ":" not in text]
-    topics = session.client.topics_metadata(whole, session.deadline_ms).topics if whole else {}
+    cluster = session.client.topics_metadata(whole, session.deadline_ms) if whole else Cluster()
     for name in whole:
-        if topics[name].error:
-            outcomes[TopicPartition(name, _WHOLE_TOPIC)] = BrokerError(
-                topics[name].error, request="Metadata", topic=name
-            )
-        wanted.update(TopicPartition(name, number) for number in topics[name].partitions)
+        if (error := cluster.topic_error(name)) is not None:
+            outcomes[TopicPartition(name, _WHOLE_TOPIC)] = error
+        wanted.update(TopicPartition(name, number) for number in cluster.topics[name].partitions)
     store, client = SnapshotStore(default_folder(session.env.environ)), session.client
     with with_undo_hint(session.env, store, "kcli: ") as on_snapshot:
         found = apply_offset_deletion(client, group, wanted, store, session.deadline_ms, on_snapshot=on_snapshot)

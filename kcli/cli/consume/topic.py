@@ -272,7 +272,7 @@ def _read_as_member(
             find_partitions(client, dict.fromkeys(subscribed), deadline_ms)
             for error in find_coordinators(client, [config.group_id], GROUP, deadline_ms).errors.values():
                 if isinstance(error, BrokerError):  # the operation that a member needs, which implies DESCRIBE
-                    raise BrokerError(error.code, error.detail, request="JoinGroup", **error.evidence)
+                    raise BrokerError(error.code, request="JoinGroup", principal=client.principal, **error.evidence)
                 raise error
         plan = MemberPlan(
             config.group_id,

@@ -55,7 +55,7 @@ def run(
         groups = find_groups(
             client, deadline_ms, states=states, types=types, pattern=found, topic=topic, describe=not names
         )
-        if (not groups.listed or common.verbose) and (note := not_listed("groups")) is not None:
+        if (not groups.listed or common.verbose) and (note := not_listed("groups", client.principal)) is not None:
             env.report(f"kcli: note: {note}")
     items = _items(groups)
     if names and common.output in (None, "table"):

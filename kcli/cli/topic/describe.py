@@ -107,21 +107,18 @@ def _find_topics(
     client: ConsumerNetworkClient, names: list[str] | None, deadline_ms: float
 ) -> tuple[list[str], Results[str, TopicInfo]]:
     """Return these topics, or all of them without names, in the order of the output."""
-    from kcli.admin.topics import describe_topics, list_topics, with_similar_topics
+    from kcli.admin.topics import describe_topics, with_similar_topics
     from kcli.client.requests import Results
-    from kcli.errors import BrokerError
 
     if names:
         found = describe_topics(client, names, deadline_ms)
         found.errors = with_similar_topics(client, found.errors, deadline_ms)
         return list(dict.fromkeys(names)), found
-    topics = list_topics(client, deadline_ms)
-    errors = {
-        topic.name: BrokerError(topic.error, request="Metadata", topic=topic.name) for topic in topics if topic.error
-    }
-    return [topic.name for topic in topics], Results(
-        {topic.name: topic for topic in topics if not topic.error}, dict(errors)
-    )
+    cluster = client.topics_metadata(None, deadline_ms)
+    found = Results()
+    for name, topic in sorted(cluster.topics.items()):
+        found.put(name, cluster.topic_error(name) or topic)
+    return sorted(cluster.topics), found
 
 
 def _topic_item(

@@ -26,7 +26,7 @@ def run(
 
     with closing(common.connect()) as client:
         topics = [topic for topic in list_topics(client, common.deadline_ms()) if internal or not topic.internal]
-        if (not topics or common.verbose) and (note := not_listed("topics")) is not None:
+        if (not topics or common.verbose) and (note := not_listed("topics", client.principal)) is not None:
             env.report(f"kcli: note: {note}")
     if not long and common.output in (None, "table"):
         names = [topic.name for topic in topics]

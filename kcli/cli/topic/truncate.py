@@ -51,6 +51,7 @@ def run(
     an error, and nothing is deleted (status 4).
     """
     from kcli.admin.topic_changes.truncation import apply_truncation, plan_truncation
+    from kcli.denials import not_listed
     from kcli.text import parse_topics
 
     if before is None:
@@ -59,7 +60,7 @@ def run(
     wanted = parse_topics(topic)
     with closing(common.connect()) as client:
         plan = plan_truncation(client, wanted, cut, common.deadline_ms(), allow_future=allow_future)
-        _report_loss(env, plan, cut)
+        _report_loss(env, plan, cut, not_listed("groups", client.principal))
 
         def apply(_names: list[str]) -> Mapping[str, KcliError]:
             if not plan.changes:
@@ -82,9 +83,8 @@ def parse_before(text: str, now_ms: int) -> Place:
     return place
 
 
-def _report_loss(env: Environment, plan: TruncationPlan, cut: Place) -> None:
+def _report_loss(env: Environment, plan: TruncationPlan, cut: Place, note: str | None) -> None:
     """Report the number of records to delete, the groups that have not read them, and what is not known of groups."""
-    from kcli.denials import not_listed
     from kcli.text import format_count, format_time
 
     records = sum(row.records or 0 for row in plan.rows if row.error is None)
@@ -100,7 +100,7 @@ def _report_loss(env: Environment, plan: TruncationPlan, cut: Place) -> None:
     if plan.group_errors:
         others = f" (and {len(plan.group_errors) - 1} more)" if len(plan.group_errors) > 1 else ""
         env.report(f"kcli: note: the offsets of some groups are not known: {plan.group_errors[0]}{others}")
-    if (note := not_listed("groups")) is not None:
+    if note is not None:
         env.report(f"kcli: note: {note}, so they are not compared")
 
 

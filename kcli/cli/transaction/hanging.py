@@ -48,7 +48,7 @@ def run(
         if not topic:
             wanted = {info.name: None for info in list_topics(client, deadline_ms) if not info.error}
         survey = survey_transactions(client, find_partitions(client, wanted, deadline_ms), deadline_ms)
-        if (note := not_listed("transactional ids")) is not None:
+        if (note := not_listed("transactional ids", client.principal)) is not None:
             env.report(f"kcli: note: {note}; their open transactions look like hanging ones")
     hanging = [transaction for transaction in survey.transactions if transaction.hanging]
     items = [hanging_item(transaction, env.clock.wall_ms()) for transaction in hanging]

@@ -70,7 +70,8 @@ def run(
             pattern=found_pattern,
             describe=not names or least_ms is not None,
         )
-        if (not found.listed or common.verbose) and (note := not_listed("transactional ids")) is not None:
+        note = not_listed("transactional ids", client.principal)
+        if note is not None and (not found.listed or common.verbose):
             env.report(f"kcli: note: {note}")
     items = _items(found, env.clock.wall_ms())
     if least_ms is not None:

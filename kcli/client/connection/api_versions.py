@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kcli import __version__
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, UnsupportedVersion
+from kcli.errors import UnsupportedVersion
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcli.protocol.registry import ApiKey
 from kcli.protocol.wire import Message
@@ -42,7 +42,7 @@ def negotiate(
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
         response = yield request, _offered_version(response, below=version)
     if response.error_code:
-        raise BrokerError(response.error_code, api="ApiVersions")
+        raise response.broker_error(response.error_code, api="ApiVersions")
     versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
     features = {feature.name: feature.max_version_level for feature in response.finalized_features}
     return Offer(versions, features, response.finalized_features_epoch)

@@ -260,6 +260,8 @@ class NetworkClient:
             response = _decode_response(entry, frame)
         except ProtocolError as error:
             return self._reject_response(entry, error, now_ms)
+        if self._security is not None:
+            response.principal = self._security.principal
         self._in_flight.take_oldest(node_id)
         if entry.request.API_KEY not in _HANDSHAKES:
             self._states.answered(node_id)

@@ -355,7 +355,8 @@ class ClassicMember:
             self.forget(reason, keep_id=reaction is Reaction.FORGET_GENERATION)
         elif reaction in (Reaction.RAISE, Reaction.FENCED) and (is_current or api == ApiKey.JOIN_GROUP):
             identity = self._config.group_instance_id or self.generation.member_id or None
-            self._error = BrokerError(code, api=api_name(api), group=self._config.group_id, member=identity)
+            evidence = {"api": api_name(api), "group": self._config.group_id, "member": identity}
+            self._error = BrokerError(code, principal=self._client.principal, **evidence)
             if reaction is Reaction.FENCED:
                 self._warn(f"is fenced: {self._error}")
                 self._is_fenced = True

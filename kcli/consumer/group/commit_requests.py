@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.client import offset_commit
 from kcli.error_codes import ErrorCode
@@ -55,11 +55,12 @@ _SEVERITY = list(Reaction)
 
 
 class Refusal(NamedTuple):
-    """A refused commit: the most severe error code, and its partitions."""
+    """A refused commit: the most severe error code, its partitions, and the principal of the connection."""
 
     code: ErrorCode
     reaction: Reaction
     partitions: tuple[TopicPartition, ...]
+    principal: str | None
 
 
 def commit_request(
@@ -96,9 +97,8 @@ def read_refusal(
     if not refused:
         return None
     most_severe = max(refused, key=lambda code: (_SEVERITY.index(_reaction(code)), -code))
-    return Refusal(
-        most_severe, _reaction(most_severe), tuple(sorted(tp for tp, code in codes.items() if code == most_severe))
-    )
+    partitions = tuple(sorted(tp for tp, code in codes.items() if code == most_severe))
+    return Refusal(most_severe, _reaction(most_severe), partitions, response.principal)
 
 
 def _reaction(code: ErrorCode) -> Reaction:
@@ -116,11 +116,12 @@ def error_of(refusal: Refusal, group: str, *, is_member: bool, has_moved_on: boo
         return rebalancing(group)
     if reaction in (Reaction.GONE, Reaction.STALE):
         return CommitFailed(_GONE if is_member else _NOT_OURS, group=group, code=code.name)
+    evidence: dict[str, Any] = {"api": "OffsetCommit", "group": group, "principal": refusal.principal}
     if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        return TopicAuthorizationError.of((tp.topic for tp in refusal.partitions), api="OffsetCommit", group=group)
+        return TopicAuthorizationError.of((tp.topic for tp in refusal.partitions), **evidence)
     if code == ErrorCode.GROUP_AUTHORIZATION_FAILED or reaction in (Reaction.FIND, Reaction.FENCED):
-        return BrokerError(code, api="OffsetCommit", group=group)
-    return BrokerError(code, api="OffsetCommit", group=group, partitions=_few(refusal.partitions))
+        return BrokerError(code, **evidence)
+    return BrokerError(code, **evidence, partitions=_few(refusal.partitions))
 
 
 def rebalancing(group: str) -> KcliError:

@@ -136,13 +136,9 @@ class CoordinatorLookup:
                 return
             response = done.value()
             if response.error_code:
-                text = response.error_message or None
-                self._judge(
-                    BrokerError(
-                        response.error_code, text, request="JoinGroup", api="FindCoordinator", group=self._group
-                    ),
-                    now_ms,
-                )
+                evidence = {"request": "JoinGroup", "api": "FindCoordinator", "group": self._group}
+                message = response.error_message or None
+                self._judge(response.broker_error(response.error_code, message, **evidence), now_ms)
                 return
             self._node = coordinator_node(response.node_id, response.host, response.port)
             self._failures, self.problem = 0, ""

@@ -90,7 +90,7 @@ class GroupTopics:
             topics = (cluster.topics.get(name) for name in sorted(self._subscription.topics))
             refused = [topic.name for topic in topics if topic is not None and topic.error == code]
             if refused:
-                raise BrokerError(code, api="Metadata", topics=", ".join(refused))
+                raise BrokerError(code, api="Metadata", topics=", ".join(refused), principal=cluster.principal)
 
     def add_assigned(self, topics: Iterable[str]) -> None:
         """Add assigned topics that match the pattern and are not in the metadata yet."""

@@ -220,7 +220,7 @@ class Kip848Member:
                 return  # the member has left or joined again since
             error = done.error
             if error is None and (code := done.value().error_code):
-                error = BrokerError(code, done.value().error_message)
+                error = BrokerError(code, done.value().error_message, principal=self._client.principal)
             if error is None:
                 self._accepted(done.value())
             else:

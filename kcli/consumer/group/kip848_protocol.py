@@ -209,7 +209,7 @@ def explain(error: KcliError, group: str, instance_id: str | None) -> KcliError:
     evidence = {"api": "ConsumerGroupHeartbeat", "group": group, "instance": instance_id}
     if error.code == ErrorCode.UNSUPPORTED_VERSION:
         return BrokerError(error.code, _TOO_OLD, **evidence)
-    return BrokerError(error.code, _detail(error), **evidence)
+    return BrokerError(error.code, _detail(error), principal=error.principal, **evidence)
 
 
 def _detail(error: BrokerError) -> str | None:

@@ -174,7 +174,8 @@ class ShareConsumer:
         self._answered_ms = self._client.clock.now_ms()
         error = done.error
         if error is None and (code := done.value().error_code):
-            error = BrokerError(code, done.value().error_message, api="ShareGroupHeartbeat", group=self.group)
+            refused = done.value()
+            error = refused.broker_error(code, refused.error_message, api="ShareGroupHeartbeat", group=self.group)
         if error is not None:
             self._refused(error, node)
             return
@@ -254,7 +255,7 @@ class ShareConsumer:
         node, future = exchange.node, exchange.future
         error = future.error
         if error is None and (code := future.value().error_code):
-            error = BrokerError(code, future.value().error_message, api="ShareFetch", group=self.group)
+            error = future.value().broker_error(code, future.value().error_message, api="ShareFetch", group=self.group)
         if error is not None:
             self._lost_session(exchange, error, now_ms)
             return []
@@ -284,8 +285,10 @@ class ShareConsumer:
 
     def _partition_failed(self, partition_id: PartitionId, data: PartitionData, node_id: int, now_ms: float) -> None:
         tp = self._names.get(partition_id)
-        where: dict[str, Any] = {} if tp is None else {"topic": tp.topic, "partition": tp.partition}
-        error = BrokerError(data.error_code, data.error_message, api="ShareFetch", group=self.group, **where)
+        where: dict[str, Any] = {"api": "ShareFetch", "group": self.group}
+        if tp is not None:
+            where |= {"topic": tp.topic, "partition": tp.partition}
+        error = BrokerError(data.error_code, data.error_message, principal=self._client.principal, **where)
         if not error.retriable:
             raise error
         self._not_before_ms[node_id] = now_ms + self._backoff.after(1)
@@ -315,7 +318,7 @@ class ShareConsumer:
     def _judge(self, acknowledged: _Acknowledged, codes: Mapping[PartitionId, int]) -> None:
         """Record the acknowledgements of partitions whose outcome is an error code."""
         for partition_id in acknowledged.keys() & {id for id, code in codes.items() if code}:
-            error = BrokerError(codes[partition_id], api="ShareAcknowledge")
+            error = BrokerError(codes[partition_id], api="ShareAcknowledge", principal=self._client.principal)
             self._fail({partition_id: acknowledged[partition_id]}, error)
 
     def _fail(self, acknowledged: _Acknowledged, error: KcliError) -> None:
