@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -40,7 +41,7 @@ class _Terminal(io.TextIOWrapper):
 
 
 class FakeEnvironment(Environment):
-    """An environment of buffers; as a terminal it is 100 columns wide."""
+    """An environment of buffers; as a terminal it is 100 columns wide. The state folder is this process's."""
 
     def __init__(
         self,
@@ -51,12 +52,13 @@ class FakeEnvironment(Environment):
         clock: Clock | None = None,
     ) -> None:
         stream = _Terminal if terminal else io.TextIOWrapper
+        state = {name: value for name, value in os.environ.items() if name == "XDG_STATE_HOME"}
         self.out_buffer, self.err_buffer = io.BytesIO(), io.BytesIO()
         super().__init__(
             stream(io.BytesIO(stdin), "utf-8"),
             stream(self.out_buffer, "utf-8"),
             stream(self.err_buffer, "utf-8"),
-            {"COLUMNS": "100", **(environ or {})},
+            {"COLUMNS": "100", **state, **(environ or {})},
             clock,
         )
 

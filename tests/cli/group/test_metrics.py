@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -94,22 +94,29 @@ def is_whole(text: str) -> bool:
     return set(up.values()) == {1} and set(unknown.values()) == {0}
 
 
+def scrape_until(url: str, awaited: str, reached: Callable[[str], bool]) -> str:
+    """Scrape until the metrics fulfil a condition; return them."""
+    limit = Limit(awaited)
+    while not reached(text := scrape(url)):
+        limit.check()
+    return text
+
+
 def test_a_dead_cluster_is_a_metric_and_its_return_is_seen(billing: EmbeddedBroker) -> None:
+    def is_up(text: str) -> bool:
+        return values(text, "kcli_up") == {(billing.address,): 1}
+
+    def is_down(text: str) -> bool:
+        return values(text, "kcli_up") == {(billing.address,): 0}
+
     with exporter(billing.address, "--interval", "0.2") as (url, process):
-        assert set(values(scrape(url), "kcli_up").values()) == {1}
+        scrape_until(url, "kcli_up 1", is_up)
         billing.kill()
-        limit = Limit("kcli_up 0")
-        while (text := scrape(url)) and values(text, "kcli_up") != {(billing.address,): 0}:
-            limit.check()
+        text = scrape_until(url, "kcli_up 0", is_down)
         assert not values(text, "kafka_consumergroup_group_lag")
         assert values(text, "kcli_survey_timestamp_seconds")
         billing.start()
-        limit = Limit("kcli_up 1, and all metrics")
-        while values(text := scrape(url), "kcli_up") != {(billing.address,): 1}:
-            limit.check()
-        while not is_whole(text):
-            limit.check()
-            text = scrape(url)
+        text = scrape_until(url, "kcli_up 1, and all metrics", lambda text: is_up(text) and is_whole(text))
         assert set(values(text, "kafka_consumergroup_group_sum_lag").values()) == {6}
         process.send_signal(signal.SIGTERM)
         _, reported = process.communicate(timeout=20)
