@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
+from importlib.metadata import Distribution, PackageNotFoundError
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from kcli.cli.command_table import COMMANDS
 from tests.needs import skip_or_fail
 from tests.real_kafka import OwnBroker
 from tests.spark.groups import topic_with
+from tests.test_dependency_floors import PROJECT
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("java")]
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,35 +25,48 @@ SCRIPT = Path(__file__).with_name("every_command.py")
 
 
 @pytest.fixture(scope="module")
-def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The interpreter of a virtual environment made by `pip install '.[spark]'`; skipped if packages cannot be had."""
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a virtual environment that has kcli and what `pip install '.[spark]'` would install."""
     folder = tmp_path_factory.mktemp("bare")
-    source = folder / "source"  # the build writes into the source folder
-    for name in ("kcli", "man", "completions"):
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "pyspark_kcli.py"):
-        shutil.copy(ROOT / name, source)
-    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True, timeout=300)
-    python = folder / "venv" / "bin" / "python"
-    install = [
-        str(python),
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-compile",
-        "--disable-pip-version-check",
-        f"{source}[spark]",
-    ]
-    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-    done = subprocess.run(  # from the network
-        install, stdin=nothing, stdout=nothing, stderr=pipe, text=True, env=environment(), timeout=600
-    )
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or [""]
-        skip_or_fail(f"pip could not install kcli with the extra spark: {lines[-1]}")
-    yield python
-    shutil.rmtree(folder)  # 900 MB
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=300)
+    python = folder / "bin" / "python"
+    [site] = folder.glob("lib/*/site-packages")
+    for name in ("kcli", "pyspark_kcli.py"):
+        (site / name).symlink_to(ROOT / name)
+    for distribution in required_by_the_extra("spark"):
+        for file in distribution.files or ():
+            if ".." not in file.parts:
+                (site / file).parent.mkdir(parents=True, exist_ok=True)
+                (site / file).symlink_to(file.locate())
+    return python
+
+
+def required_by_the_extra(extra: str) -> Iterable[Distribution]:
+    """Return the installed distributions that kcli with this extra requires, and those that they require."""
+    found: dict[str, Distribution] = {}
+    given = PROJECT["project"]
+    waiting = [Requirement(text) for text in given["dependencies"] + given["optional-dependencies"][extra]]
+    known = set()
+    while waiting:
+        required = waiting.pop()
+        if str(required) in known or (required.marker and not required.marker.evaluate()):
+            continue
+        known.add(str(required))
+        found[required.name] = distribution = installed(required)
+        for more in map(Requirement, distribution.requires or ()):
+            if more.marker and any(more.marker.evaluate({"extra": name}) for name in required.extras):
+                more.marker = None
+            waiting.append(more)
+    return found.values()
+
+
+def installed(required: Requirement) -> Distribution:
+    try:
+        distribution = Distribution.from_name(required.name)
+    except PackageNotFoundError:
+        skip_or_fail(f"no package {required.name}; install kcli-kafka[spark]")
+    assert required.specifier.contains(distribution.version), f"{required}, but {distribution.version} is installed"
+    return distribution
 
 
 def environment() -> dict[str, str]:
