@@ -21,7 +21,7 @@ from kcli.broker.files import lacks_descriptors
 from kcli.broker.partition import ACKS_ALL, FetchParams, Partition, PartitionFetch, PartitionRead
 from kcli.broker.purgatory import Purgatory
 from kcli.broker.serving.long_work import LongWork
-from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.pending import Pending, completed
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.metadata_records import ClientQuotaRecord
@@ -213,7 +213,7 @@ class ReplicaManager:
         `verifications` are those of transactions whose first batches these are.
         """
         if acks not in _ACKS:
-            return _done({tp: ProduceOutcome(ErrorCode.INVALID_REQUIRED_ACKS) for tp in entries})
+            return completed({tp: ProduceOutcome(ErrorCode.INVALID_REQUIRED_ACKS) for tp in entries})
 
         def append_each() -> Generator[None, None, dict[TopicPartition, ProduceOutcome]]:
             outcomes: dict[TopicPartition, ProduceOutcome] = {}
@@ -229,7 +229,7 @@ class ReplicaManager:
         ) -> Pending[dict[TopicPartition, ProduceOutcome]]:
             if acks != ACKS_ALL:
                 self._complete_appended(outcomes)
-                return _done(outcomes)
+                return completed(outcomes)
             return self._when_replicated(outcomes, self._clock.now_ms() + timeout_ms)
 
         appended = self.long_work.run(append_each())
@@ -256,17 +256,15 @@ class ReplicaManager:
         for tp, outcome in outcomes.items():
             if not outcome.error:
                 on_append(tp)
-        errors: Pending[dict[TopicPartition, ErrorCode]] = Pending()
         appended = self._when_replicated(outcomes, now_ms + self.config.request_timeout_ms)
-        appended.on_done(lambda final: errors.complete({tp: outcome.error for tp, outcome in final.items()}))
-        return errors
+        return appended.then(lambda final: {tp: outcome.error for tp, outcome in final.items()})
 
     def _when_replicated(
         self, outcomes: dict[TopicPartition, ProduceOutcome], deadline_ms: float
     ) -> Pending[dict[TopicPartition, ProduceOutcome]]:
         self._complete_appended(outcomes)
         if all(self._is_replicated(tp, outcome) for tp, outcome in outcomes.items()):
-            return _done(outcomes)
+            return completed(outcomes)
         delayed = DelayedProduce(deadline_ms, outcomes, find_partition=self.partition_or_error)
         self.produces.try_complete_else_watch(delayed, outcomes)
         return delayed.outcome
@@ -492,9 +490,3 @@ class ReplicaManager:
             has_partition = True
             size += read.size
         return not has_partition or size >= params.min_bytes
-
-
-def _done(value: T) -> Pending[T]:
-    pending: Pending[T] = Pending()
-    pending.complete(value)
-    return pending

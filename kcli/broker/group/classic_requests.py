@@ -55,8 +55,6 @@ class ClassicRequests:
     def join(self, request: JoinGroupRequest, context: RequestContext) -> Pending[JoinGroupResponse]:
         """Join a group or its next generation. Done at once with an error, else when the join phase ends."""
         response = Pending[JoinGroupResponse]()
-        versioned = Pending[JoinGroupResponse]()
-        response.on_done(lambda completed: versioned.complete(fit_to_version(completed, context.api_version)))
         group, error = self._group_to_join(request)
         attempt = JoinAttempt(request, context, response)
         if group is None:
@@ -68,7 +66,7 @@ class ClassicRequests:
                 response.complete(self._of_consumers()[0].join(group, attempt))
             except BrokerError as refusal:
                 response.complete(join_error(refusal.code))
-        return versioned
+        return response.then(lambda answer: fit_to_version(answer, context.api_version))
 
     def _group_to_join(self, request: JoinGroupRequest) -> tuple[ClassicGroup | ConsumerGroup | None, ErrorCode]:
         """Return the group, or create it for a new member, also in place of a consumer group without members."""

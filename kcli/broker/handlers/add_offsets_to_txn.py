@@ -29,17 +29,13 @@ def handle(
         return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
         return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    response: Pending[AddOffsetsToTxnResponse] = Pending()
 
-    def answer(error: ErrorCode) -> None:
+    def answer(error: ErrorCode) -> AddOffsetsToTxnResponse:
         if error is ErrorCode.PRODUCER_FENCED and context.api_version < _FIRST_WITH_FENCED:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
-        response.complete(AddOffsetsToTxnResponse(error_code=error))
+        return AddOffsetsToTxnResponse(error_code=error)
 
-    broker.transactions.add_partitions(
-        request.transactional_id,
-        request.producer_id,
-        request.producer_epoch,
-        [broker.offsets.partition_for(request.group_id)],
-    ).on_done(answer)
-    return response
+    partitions = [broker.offsets.partition_for(request.group_id)]
+    return broker.transactions.add_partitions(
+        request.transactional_id, request.producer_id, request.producer_epoch, partitions
+    ).then(answer)

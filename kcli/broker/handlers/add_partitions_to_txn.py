@@ -7,11 +7,10 @@ transactions; v5 adds a partition with the first records that its leader gets in
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kcli.broker.handlers.rights import cluster_denied
-from kcli.broker.serving.pending import Pending, completed
+from kcli.broker.serving.pending import Pending, completed, gathered
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
@@ -45,27 +44,20 @@ def handle(
     if is_broker and not broker.authorizer.allows_cluster(context, AclOperation.CLUSTER_ACTION):
         return AddPartitionsToTxnResponse(error_code=cluster_denied(AclOperation.CLUSTER_ACTION).code)
     transactions = request.transactions if is_broker else [_of_client(request)]
-    results: list[AddPartitionsToTxnResult] = []
-    response: Pending[AddPartitionsToTxnResponse] = Pending()
+    answers = [_process(broker, transaction, context) for transaction in transactions]
 
-    def answer(transaction: AddPartitionsToTxnTransaction, errors: Errors) -> None:
+    def response(outcomes: list[Errors]) -> AddPartitionsToTxnResponse:
         if context.api_version < _FIRST_WITH_FENCED:
-            errors = {tp: _for_old_client(error) for tp, error in errors.items()}
-        results.append(
+            outcomes = [{tp: _for_old_client(error) for tp, error in errors.items()} for errors in outcomes]
+        if not is_broker:
+            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_rows(outcomes[0]))
+        results = [
             AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=_rows(errors))
-        )
-        if len(results) == len(transactions):
-            response.complete(
-                AddPartitionsToTxnResponse(results_by_transaction=results)
-                if is_broker
-                else AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
-            )
+            for transaction, errors in zip(transactions, outcomes, strict=True)
+        ]
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
 
-    for transaction in transactions:
-        _process(broker, transaction, context).on_done(partial(answer, transaction))
-    if not transactions:
-        response.complete(AddPartitionsToTxnResponse())
-    return response
+    return gathered(answers).then(response)
 
 
 def _of_client(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
@@ -88,16 +80,14 @@ def _process(broker: Broker, transaction: AddPartitionsToTxnTransaction, context
     if refused:
         # One such partition refuses all of them.
         return completed({tp: refused.get(tp, ErrorCode.OPERATION_NOT_ATTEMPTED) for tp in partitions})
-    producer_id, epoch = transaction.producer_id, transaction.producer_epoch
-    coordinator = broker.transactions
-    if transaction.verify_only:
-        return completed(coordinator.verify_partitions(name, producer_id, epoch, partitions))
-    version = 2 if context.api_version >= _FIRST_THAT_ADDS_FOR_CLIENTS else 0
-    errors: Pending[Errors] = Pending()
-    coordinator.add_partitions(name, producer_id, epoch, partitions, client_version=version).on_done(
-        lambda error: errors.complete(dict.fromkeys(partitions, error))
+    return broker.transactions.add_or_verify(
+        name,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        partitions,
+        verify_only=transaction.verify_only,
+        client_version=2 if context.api_version >= _FIRST_THAT_ADDS_FOR_CLIENTS else 0,
     )
-    return errors
 
 
 def _partitions(topics: Collection[AddPartitionsToTxnTopic]) -> list[TopicPartition]:

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1
 
 
-def handle(
-    broker: Broker, request: DeleteRecordsRequest, context: RequestContext
-) -> DeleteRecordsResponse | Pending[DeleteRecordsResponse]:
+def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> Pending[DeleteRecordsResponse]:
     """Return the new log start offset of each partition as its low watermark."""
     allowed = {
         topic.name
@@ -42,11 +40,7 @@ def handle(
         if topic.name in allowed
     }
     deleted = broker.replica_manager.delete_records(offsets, timeout_ms=request.timeout_ms, now_ms=context.now_ms)
-    if deleted.is_done:
-        return _response(request, deleted.value)
-    pending: Pending[DeleteRecordsResponse] = Pending()
-    deleted.on_done(lambda outcomes: pending.complete(_response(request, outcomes)))
-    return pending
+    return deleted.then(lambda outcomes: _response(request, outcomes))
 
 
 def _response(

@@ -27,16 +27,14 @@ def handle(broker: Broker, request: EndTxnRequest, context: RequestContext) -> E
     from kcli.broker.transaction.transaction_state import EPOCH_PER_TRANSACTION, EndRequest
 
     version = EPOCH_PER_TRANSACTION if context.api_version >= _FIRST_WITH_EPOCH_PER_TRANSACTION else 0
-    response: Pending[EndTxnResponse] = Pending()
 
-    def answer(identity: ProducerIdentity) -> None:
+    def answer(identity: ProducerIdentity) -> EndTxnResponse:
         error = identity.error
         if error is ErrorCode.PRODUCER_FENCED and context.api_version < _FIRST_WITH_FENCED:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
-        response.complete(
-            EndTxnResponse(error_code=error, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch)
+        return EndTxnResponse(
+            error_code=error, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
         )
 
     end = EndRequest(request.producer_id, request.producer_epoch, request.committed, version)
-    broker.transactions.end(name, end).on_done(answer)
-    return response
+    return broker.transactions.end(name, end).then(answer)

@@ -12,7 +12,7 @@ from copy import copy
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.pending import Pending, completed, gathered
 from kcli.error_codes import ErrorCode
 from kcli.protocol.registry import ApiKey
 
@@ -71,7 +71,8 @@ def handle(
         answers.append(_answer(module, partitions, broker, many.group_id(group), part, context))
     if not answers:
         return module.handle(broker, request, context)
-    return _joined(answers, many.rows)
+    pending = [answer if isinstance(answer, Pending) else completed(answer) for answer in answers]
+    return gathered(pending).then(lambda responses: _with_rows_of_all(responses, many.rows))
 
 
 def _answer(
@@ -91,27 +92,6 @@ def _answer(
     if error:
         return refuse(error)
     return partitions.when_replicated(group_id, module.handle(broker, request, context), refuse)
-
-
-def _joined(answers: list[Any], rows: str) -> Any:
-    """Return one response with the rows of all, when the last one is complete."""
-    waiting = [answer for answer in answers if isinstance(answer, Pending) and not answer.is_done]
-    if not waiting:
-        return _with_rows_of_all([answer.value if isinstance(answer, Pending) else answer for answer in answers], rows)
-    joined: Pending[Any] = Pending()
-    remaining = len(waiting)
-
-    def done(_: Any) -> None:
-        nonlocal remaining
-        remaining -= 1
-        if not remaining:
-            joined.complete(
-                _with_rows_of_all([answer.value if isinstance(answer, Pending) else answer for answer in answers], rows)
-            )
-
-    for answer in waiting:
-        answer.on_done(done)
-    return joined
 
 
 def _with_rows_of_all(responses: list[Any], rows: str) -> Any:

@@ -44,20 +44,17 @@ def _of_transactional_id(
     broker: Broker, transactional_id: str, request: InitProducerIdRequest, context: RequestContext
 ) -> Pending[InitProducerIdResponse]:
     expected = None if request.producer_id == -1 else (request.producer_id, request.producer_epoch)
-    response: Pending[InitProducerIdResponse] = Pending()
 
-    def answer(identity: ProducerIdentity) -> None:
+    def answer(identity: ProducerIdentity) -> InitProducerIdResponse:
         error = identity.error
         if error is ErrorCode.PRODUCER_FENCED and context.api_version < _FIRST_WITH_FENCED:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
-        response.complete(
-            InitProducerIdResponse(
-                error_code=error, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
-            )
+        return InitProducerIdResponse(
+            error_code=error, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
         )
 
-    broker.transactions.init_producer_id(transactional_id, request.transaction_timeout_ms, expected).on_done(answer)
-    return response
+    identity = broker.transactions.init_producer_id(transactional_id, request.transaction_timeout_ms, expected)
+    return identity.then(answer)
 
 
 def _denial(authorizer: AnyAuthorizer, request: InitProducerIdRequest, context: RequestContext) -> ErrorCode:

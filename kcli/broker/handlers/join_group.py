@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.group.responses import fit_to_version, join_error
-from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.pending import Pending, completed
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 def handle(broker: Broker, request: JoinGroupRequest, context: RequestContext) -> Pending[JoinGroupResponse]:
     """Return the member id and generation, and for the leader the subscriptions of all members."""
     if not broker.authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
-        denied: Pending[JoinGroupResponse] = Pending()
-        error = join_error(ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
-        denied.complete(fit_to_version(error, context.api_version))
-        return denied
+        return completed(refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, context.api_version))
     return broker.groups.join(request, context)
 
 

@@ -48,9 +48,7 @@ _OffsetResult = tuple[int, int, int]
 _UNKNOWN: _OffsetResult = (-1, -1, -1)
 
 
-def handle(
-    broker: Broker, request: ListOffsetsRequest, context: RequestContext
-) -> ListOffsetsResponse | Pending[ListOffsetsResponse]:
+def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> Pending[ListOffsetsResponse]:
     """Return a row for each partition in the order of the request, forbidden topics last.
 
     A look-up by timestamp reads records, so that other requests are served between the partitions if it takes long.
@@ -80,8 +78,7 @@ def handle(
                 yield
         return response
 
-    answer = broker.replica_manager.long_work.run(rows())
-    return answer.value if answer.is_done else answer
+    return broker.replica_manager.long_work.run(rows())
 
 
 def _row(

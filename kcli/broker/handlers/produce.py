@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.delayed import ProduceOutcome
 from kcli.broker.quotas import PRODUCE_RATE
-from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.pending import Pending, completed
 from kcli.broker.serving.request_context import CloseConnection, RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -75,20 +75,13 @@ def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> 
             _throttle(broker, context, size, response)
         return response
 
-    if appended.is_done:
-        return answer(appended.value)
-    pending: Pending[object] = Pending()
-
-    def complete(outcomes: dict[TopicPartition, ProduceOutcome]) -> None:
-        result: object
+    def answer_later(outcomes: dict[TopicPartition, ProduceOutcome]) -> object:
         try:
-            result = answer(outcomes)
+            return answer(outcomes)
         except CloseConnection as closing:
-            result = closing
-        pending.complete(result)
+            return closing
 
-    appended.on_done(complete)
-    return pending
+    return answer(appended.value) if appended.is_done else appended.then(answer_later)
 
 
 def _throttle(broker: Broker, context: RequestContext, size: int, response: ProduceResponse | None) -> None:
@@ -133,9 +126,7 @@ def _append_verified(
         return append_verified(broker, request, context.api_version, entries)
     except BrokerError as error:  # of the whole request
         verdicts[:] = [ProduceOutcome(error.code, message=error.detail)] * len(verdicts)
-        nothing: Pending[dict[TopicPartition, ProduceOutcome]] = Pending()
-        nothing.complete({})
-        return nothing
+        return completed({})
 
 
 def _verdicts(

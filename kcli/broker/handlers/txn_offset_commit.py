@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.coordinator_log import coordinator_error
 from kcli.broker.group.offset_store import NewOffset
-from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.pending import Pending, completed
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
@@ -64,12 +64,9 @@ def handle(
                 offsets.append(NewOffset(tp, row.committed_offset, row.committed_leader_epoch, row.committed_metadata))
     if not offsets:
         return _response(rows, version)
+    partitions = [offset.partition for offset in offsets]
     errors = _commit(broker, request, offsets, context)
-    if not isinstance(errors, Pending):
-        return _response([*rows, *_with_errors(offsets, errors)], version)
-    response: Pending[TxnOffsetCommitResponse] = Pending()
-    errors.on_done(lambda done: response.complete(_response([*rows, *_with_errors(offsets, done)], version)))
-    return response
+    return errors.then(lambda codes: _response([*rows, *zip(partitions, codes, strict=True)], version))
 
 
 def refused(request: TxnOffsetCommitRequest, error: ErrorCode, version: int) -> TxnOffsetCommitResponse:
@@ -86,10 +83,10 @@ def refused(request: TxnOffsetCommitRequest, error: ErrorCode, version: int) -> 
 
 def _commit(
     broker: Broker, request: TxnOffsetCommitRequest, offsets: list[NewOffset], context: RequestContext
-) -> list[ErrorCode] | Pending[list[ErrorCode]]:
+) -> Pending[list[ErrorCode]]:
     """Store offsets of partitions that exist, after the coordinator of the transaction has answered."""
     if request.group_id == "":
-        return [ErrorCode.INVALID_GROUP_ID] * len(offsets)
+        return completed([ErrorCode.INVALID_GROUP_ID] * len(offsets))
     errors: Pending[list[ErrorCode]] = Pending()
     tp = broker.offsets.partition_for(request.group_id)
 
@@ -143,10 +140,6 @@ def _store(
 def _shown(error: ErrorCode) -> ErrorCode:
     """Return the error of a verification for the client: 14 for 13, which older producers do not expect here."""
     return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if error is ErrorCode.NETWORK_EXCEPTION else coordinator_error(error)
-
-
-def _with_errors(offsets: list[NewOffset], errors: list[ErrorCode]) -> Iterable[_Row]:
-    return zip([new.partition for new in offsets], errors, strict=True)
 
 
 def _response(rows: Iterable[_Row], version: int) -> TxnOffsetCommitResponse:

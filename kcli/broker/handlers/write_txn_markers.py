@@ -6,11 +6,10 @@ that several markers of a producer share one. The right: ALTER or CLUSTER_ACTION
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kcli.broker.log.producer_checks import NO_EPOCH, TransactionMarker
-from kcli.broker.serving.pending import Pending
+from kcli.broker.serving.pending import Pending, gathered
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation
@@ -49,30 +48,16 @@ def handle(
         )
         for row in request.markers
     ]
-    errors: dict[int, _Errors] = {}
     refusal = ErrorCode.NONE
     if not (allows(context, AclOperation.ALTER) or allows(context, AclOperation.CLUSTER_ACTION)):
         refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     elif any(_is_without_producer(marker) and any(map(has_replica, partitions)) for marker, partitions in markers):
         refusal = ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka answers the whole request
+    producers = [marker.producer_id for marker, _ in markers]
     if refusal:
-        for marker, partitions in markers:
-            errors.setdefault(marker.producer_id, {}).update(dict.fromkeys(partitions, refusal))
-        return _response(errors)
-    response: Pending[WriteTxnMarkersResponse] = Pending()
-    remaining = len(markers)
-
-    def on_done(producer_id: int, outcomes: _Errors) -> None:
-        nonlocal remaining
-        errors.setdefault(producer_id, {}).update(outcomes)
-        remaining -= 1
-        if not remaining:
-            response.complete(_response(errors))
-
-    for marker, partitions in markers:
-        outcome = broker.marker_writer.write(marker, partitions)
-        outcome.on_done(partial(on_done, marker.producer_id))
-    return response if markers else WriteTxnMarkersResponse()
+        return _response(producers, [dict.fromkeys(partitions, refusal) for _, partitions in markers])
+    written = gathered([broker.marker_writer.write(marker, partitions) for marker, partitions in markers])
+    return written.then(lambda outcomes: _response(producers, outcomes))
 
 
 def _is_without_producer(marker: TransactionMarker) -> bool:
@@ -80,8 +65,11 @@ def _is_without_producer(marker: TransactionMarker) -> bool:
     return marker.producer_id == NO_PRODUCER or marker.producer_epoch == NO_EPOCH
 
 
-def _response(errors: dict[int, _Errors]) -> WriteTxnMarkersResponse:
+def _response(producers: list[int], results_of_markers: list[_Errors]) -> WriteTxnMarkersResponse:
     """Return a row for each producer that has partitions."""
+    errors: dict[int, _Errors] = {}
+    for producer_id, outcomes in zip(producers, results_of_markers, strict=True):
+        errors.setdefault(producer_id, {}).update(outcomes)
     results = []
     for producer_id, outcomes in errors.items():
         topics: dict[str, WritableTxnMarkerTopicResult] = {}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from kcli.broker.serving.request_context import RequestContext
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _UNSET: Any = object()
 
@@ -63,9 +64,31 @@ class Pending(Generic[T]):
         else:
             self._callbacks.append(callback)
 
+    def then(self, make: Callable[[T], R]) -> Pending[R]:
+        """Return the answer that `make` makes of this one."""
+        made: Pending[R] = Pending()
+        self.on_done(lambda value: made.complete(make(value)))
+        return made
+
 
 def completed(value: T) -> Pending[T]:
     """Return an answer that does not wait."""
     pending: Pending[T] = Pending()
     pending.complete(value)
     return pending
+
+
+def gathered(answers: Sequence[Pending[T]]) -> Pending[list[T]]:
+    """Return the values of all answers, in their order, when the last one is complete."""
+    values: Pending[list[T]] = Pending()
+    remaining = len(answers)
+
+    def on_done(_: T) -> None:
+        nonlocal remaining
+        remaining -= 1
+        if not remaining:
+            values.complete([answer.value for answer in answers])
+
+    for answer in answers:
+        answer.on_done(on_done)
+    return values if answers else completed([])

@@ -81,10 +81,8 @@ class MarkerWriter:
             if tp.topic == OFFSETS_TOPIC:
                 self._end_offsets(tp.partition, marker.producer_id, marker.is_commit)
 
-        errors: Pending[dict[TopicPartition, ErrorCode]] = Pending()
         appended = self._replica_manager.append_markers(marker, accepted, on_append)
-        appended.on_done(lambda outcomes: errors.complete(refused | outcomes))
-        return errors
+        return appended.then(lambda outcomes: refused | outcomes)
 
 
 class _Sending:

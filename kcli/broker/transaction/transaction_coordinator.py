@@ -158,22 +158,14 @@ class TransactionCoordinator:
         except BrokerError as problem:
             return completed(ProducerIdentity(problem.code))
         if following is ErrorCode.NONE:
-            return self._fence_for_new_producer(transaction)
+            # The client tries again when its transaction is aborted.
+            return self._fence(transaction).then(
+                lambda error: ProducerIdentity(error or ErrorCode.CONCURRENT_TRANSACTIONS)
+            )
         if isinstance(following, ErrorCode):
             return completed(ProducerIdentity(following))
-        answer: Pending[ProducerIdentity] = Pending()
         identity = ProducerIdentity(ErrorCode.NONE, following.producer_id, following.producer_epoch)
-        self._write(transaction, following).on_done(
-            lambda error: answer.complete(ProducerIdentity(error) if error else identity)
-        )
-        return answer
-
-    def _fence_for_new_producer(self, transaction: _Transaction) -> Pending[ProducerIdentity]:
-        answer: Pending[ProducerIdentity] = Pending()
-        self._fence(transaction).on_done(
-            lambda error: answer.complete(ProducerIdentity(error or ErrorCode.CONCURRENT_TRANSACTIONS))
-        )
-        return answer
+        return self._write(transaction, following).then(lambda error: ProducerIdentity(error) if error else identity)
 
     def add_partitions(
         self,
@@ -217,15 +209,14 @@ class TransactionCoordinator:
         partitions: Collection[TopicPartition],
         *,
         verify_only: bool,
+        client_version: int = EPOCH_PER_TRANSACTION,
     ) -> Pending[dict[TopicPartition, ErrorCode]]:
-        """Add the partitions on behalf of their leader (KIP-890), or only verify that they are in the transaction."""
+        """Add partitions, for their leader by default (KIP-890), or only verify that they are in the transaction."""
         if verify_only:
             return completed(self.verify_partitions(transactional_id, producer_id, producer_epoch, partitions))
-        answer: Pending[dict[TopicPartition, ErrorCode]] = Pending()
-        self.add_partitions(
-            transactional_id, producer_id, producer_epoch, partitions, client_version=EPOCH_PER_TRANSACTION
-        ).on_done(lambda error: answer.complete(dict.fromkeys(partitions, error)))
-        return answer
+        return self.add_partitions(
+            transactional_id, producer_id, producer_epoch, partitions, client_version=client_version
+        ).then(lambda error: dict.fromkeys(partitions, error))
 
     def end(self, transactional_id: str, request: EndRequest) -> Pending[ProducerIdentity]:
         """Commit or abort the transaction of a producer.
@@ -288,19 +279,16 @@ class TransactionCoordinator:
     def _write(self, transaction: _Transaction, following: TransactionMetadata) -> Pending[ErrorCode]:
         """Append the next state; it is the present one when the record is replicated."""
         transaction.pending = following.state
-        written: Pending[ErrorCode] = Pending()
 
-        def on_done(error: ErrorCode) -> None:
+        def outcome(error: ErrorCode) -> ErrorCode:
             if self._transactions.get(following.transactional_id) is not transaction:
-                error = error or ErrorCode.NOT_COORDINATOR
-            else:
-                transaction.pending = None
-                if not error:
-                    transaction.current = following
-            written.complete(error)
+                return error or ErrorCode.NOT_COORDINATOR
+            transaction.pending = None
+            if not error:
+                transaction.current = following
+            return error
 
-        self._append(following).on_done(on_done)
-        return written
+        return self._append(following).then(outcome)
 
     def _append(self, metadata: TransactionMetadata) -> Pending[ErrorCode]:
         """Append a record and wait until it is replicated."""
