@@ -1,40 +1,36 @@
-"""The current leader in the answers of Produce and Fetch to a client that asked another broker (KIP-951).
+"""The current leaders in the answers of Produce and Fetch to a client that asked another broker (KIP-951).
 
 Not a handler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
-
-from kcli.structs import TopicPartition
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster.view import LiveBroker
+    from kcli.structs import TopicPartition
 
-UNKNOWN = -1
-
-
-class CurrentLeader(NamedTuple):
-    """A leader and its epoch, -1 if unknown. `address` is None unless it is live and has the client's listener."""
-
-    leader_id: int = UNKNOWN
-    leader_epoch: int = UNKNOWN
-    address: LiveBroker | None = None
+E = TypeVar("E")
 
 
-def current_leaders(
-    broker: Broker, partitions: Iterable[TopicPartition], listener: str
-) -> dict[TopicPartition, CurrentLeader]:
-    """Return the leaders of these partitions, with their addresses for clients of a listener."""
+def add_leaders(
+    broker: Broker, rows: Iterable[tuple[TopicPartition, Any]], listener: str, endpoint: Callable[..., E]
+) -> list[E]:
+    """Set the current leader in rows of an answer, and return the leaders' addresses for clients of a listener.
+
+    A leader that is not known is -1. `endpoint` is the type of the addresses; one is left out unless its broker is live
+    and has the listener.
+    """
     live = {node.node_id: node for node in broker.cluster.brokers(listener)}
     leaders = {}
-    for tp in partitions:
-        state = broker.cluster.partition_state(tp)
+    for tp, row in rows:
+        make_leader, state = type(row.current_leader), broker.cluster.partition_state(tp)
         if state is None:
-            leaders[tp] = CurrentLeader()
+            row.current_leader = make_leader()
         else:
-            leaders[tp] = CurrentLeader(state.leader, state.leader_epoch, live.get(state.leader))
-    return leaders
+            row.current_leader = make_leader(leader_id=state.leader, leader_epoch=state.leader_epoch)
+            if state.leader in live:
+                leaders[state.leader] = live[state.leader]
+    return [endpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack) for node in leaders.values()]

@@ -30,7 +30,6 @@ from kcli.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
 )
@@ -227,7 +226,11 @@ def _response(
             metrics.replication_bytes_out += read.size
         elif read.records is not None:
             metrics.of(_topic_name(broker, requested)).bytes_out += read.size
-    endpoints = _add_leaders(broker, context, stale) if stale else []
+    endpoints: list[NodeEndpoint] = []
+    if stale:
+        from kcli.broker.handlers.current_leader import add_leaders
+
+        endpoints = add_leaders(broker, stale, context.listener, NodeEndpoint)
     if is_replica:
         endpoints = []  # as in Apache Kafka: a replica knows the brokers from the metadata log
     return FetchResponse(error_code=error, session_id=session_id, responses=topics, node_endpoints=endpoints)
@@ -286,19 +289,3 @@ def _error_row(requested: PartitionFetch, read: PartitionRead) -> PartitionData:
         aborted_transactions=[] if read.error in _NOT_READ else None,
         records=_NO_RECORDS,
     )
-
-
-def _add_leaders(
-    broker: Broker, context: RequestContext, rows: Sequence[tuple[TopicPartition, PartitionData]]
-) -> list[NodeEndpoint]:
-    """Add the current leaders to the rows of partitions that the client must read elsewhere; return their addresses."""
-    from kcli.broker.handlers.current_leader import current_leaders
-
-    leaders = current_leaders(broker, [tp for tp, _ in rows], context.listener)
-    for tp, data in rows:
-        leader = leaders[tp]
-        data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
-    found = {leader.address.node_id: leader.address for leader in leaders.values() if leader.address is not None}
-    return [
-        NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack) for node in found.values()
-    ]

@@ -20,7 +20,6 @@ from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from kcli.broker.broker import Broker
-    from kcli.broker.cluster.view import LiveBroker
     from kcli.protocol.primitives import Buffer
 
 _ATTRIBUTES_AT = 22  # the low byte of two
@@ -219,29 +217,16 @@ def _response(
         ]
     )
     if context.api_version >= _LEADERS_SINCE_VERSION and any(outcome.error is _NOT_LEADER for outcome in outcomes):
-        _add_leaders(broker, response, context)
+        from kcli.broker.handlers.current_leader import add_leaders
+
+        rows = [
+            (TopicPartition(topic.name or broker.replica_manager.topic_name(topic.topic_id) or "", row.index), row)
+            for topic in response.responses
+            for row in topic.partition_responses
+            if row.error_code == _NOT_LEADER
+        ]
+        response.node_endpoints = add_leaders(broker, rows, context.listener, NodeEndpoint)
     return response
-
-
-def _add_leaders(broker: Broker, response: ProduceResponse, context: RequestContext) -> None:
-    """Add the current leaders of partitions that are not led here, with their addresses."""
-    from kcli.broker.handlers.current_leader import current_leaders
-
-    rows = {
-        TopicPartition(topic.name or broker.replica_manager.topic_name(topic.topic_id) or "", row.index): row
-        for topic in response.responses
-        for row in topic.partition_responses
-        if row.error_code == _NOT_LEADER
-    }
-    addresses: dict[int, LiveBroker] = {}
-    for tp, leader in current_leaders(broker, rows, context.listener).items():
-        rows[tp].current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
-        if leader.address is not None:
-            addresses[leader.leader_id] = leader.address
-    response.node_endpoints = [
-        NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-        for node in addresses.values()
-    ]
 
 
 def _partition_response(index: int, outcome: ProduceOutcome) -> PartitionProduceResponse:
