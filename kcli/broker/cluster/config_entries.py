@@ -41,43 +41,40 @@ class ConfigEntry(NamedTuple):
 
 def topic_entries(dynamic: DynamicConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
     """Return all settings of a topic, sorted by name."""
-    values = topic_values(dynamic.settings, overrides)
-    return [
-        _entry(option, values[name], TOPIC, dynamic, overrides)
-        for name, option in TOPIC_OPTIONS.items()
-        if not option.internal or name in overrides
-    ]
+    return _entries(TOPIC_OPTIONS, topic_values(dynamic.settings, overrides), TOPIC, dynamic, overrides)
 
 
 def group_entries(dynamic: DynamicConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
     """Return all settings of a group, sorted by name."""
-    values = group_values(dynamic.settings, overrides)
-    return [_entry(option, values[name], GROUP, dynamic, overrides) for name, option in GROUP_OPTIONS.items()]
+    return _entries(GROUP_OPTIONS, group_values(dynamic.settings, overrides), GROUP, dynamic, overrides)
 
 
-def client_metrics_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
+def client_metrics_entries(dynamic: DynamicConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
     """Return all settings of client metrics, sorted by name."""
+    return _entries(CLIENT_METRICS_OPTIONS, client_metrics_values(overrides), CLIENT_METRICS, dynamic, overrides)
+
+
+def _entries(
+    options: Mapping[str, Option],
+    values: Mapping[str, object],
+    own: int,
+    dynamic: DynamicConfig,
+    overrides: Mapping[str, str],
+) -> list[ConfigEntry]:
+    """Return the settings of a resource; `own` is the source of its overrides."""
     entries = []
-    for name, value in client_metrics_values(overrides).items():
-        text = format_value(value)
-        synonyms = [Synonym(name, text, CLIENT_METRICS)] if name in overrides else []
-        source = CLIENT_METRICS if synonyms else DEFAULT
-        entries.append(ConfigEntry(name, text, source, False, synonyms, CLIENT_METRICS_OPTIONS[name].type_number))
+    for name, option in options.items():
+        if option.internal and name not in overrides:
+            continue
+        text = format_value(values[name])
+        synonyms = [Synonym(name, text, own)] if name in overrides else []
+        if option.synonyms:
+            synonyms += _broker_synonyms(next(iter(option.synonyms)), dynamic)
+        elif own == GROUP:
+            synonyms.append(Synonym(name, format_value(option.default), DEFAULT))
+        source = synonyms[0].source if synonyms else DEFAULT
+        entries.append(ConfigEntry(name, text, source, False, synonyms, option.type_number))
     return entries
-
-
-def _entry(
-    option: Option, value: object, own: int, dynamic: DynamicConfig, overrides: Mapping[str, str]
-) -> ConfigEntry:
-    """Return a setting of a topic or group; `own` is the source of its overrides."""
-    name, text = option.name, format_value(value)
-    synonyms = [Synonym(name, text, own)] if name in overrides else []
-    if option.synonyms:
-        synonyms += _broker_synonyms(next(iter(option.synonyms)), dynamic)
-    elif own == GROUP:
-        synonyms.append(Synonym(name, format_value(option.default), DEFAULT))
-    source = synonyms[0].source if synonyms else DEFAULT
-    return ConfigEntry(name, text, source, False, synonyms, option.type_number)
 
 
 def broker_entries(dynamic: DynamicConfig) -> list[ConfigEntry]:

@@ -1,7 +1,7 @@
 """Broker settings that are changed at run time (KIP-226), for this broker or for all, and changes to single settings.
 
-`DynamicConfig` holds the broker's settings. `apply_changes` and `replace_all` compute the overrides of a broker or
-topic after an IncrementalAlterConfigs (KIP-339) or AlterConfigs request; they are pure.
+`DynamicConfig` holds the broker's settings. `apply_changes` computes the overrides of a resource after an
+IncrementalAlterConfigs (KIP-339) or AlterConfigs request; it is pure.
 """
 
 from __future__ import annotations
@@ -97,11 +97,6 @@ def apply_changes(
         else:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{change.operation} is not a valid operation on a setting")
     return changed
-
-
-def replace_all(settings: Iterable[tuple[str, str | None]]) -> dict[str, str]:
-    """Return exactly these settings as overrides. BrokerError for a null value or a duplicate name."""
-    return apply_changes({}, (Change(name, SET, value) for name, value in settings), {}, str)
 
 
 def _check_list(name: str, options: Mapping[str, Option]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kcli.broker.cluster.topic_configs import values_of
 from kcli.broker.config import BrokerConfig
 from kcli.broker.config_defs import Option
 from kcli.error_codes import ErrorCode
@@ -78,17 +79,8 @@ def _bounds(name: str, broker: BrokerConfig) -> tuple[int, int]:
 
 
 def group_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Any]:
-    """Return the value of every setting of a group. ConfigError for an override that is unknown or invalid."""
-    values = {
-        name: broker.value(next(iter(option.synonyms))) if option.synonyms else option.default
-        for name, option in GROUP_OPTIONS.items()
-    }
-    for name, value in overrides.items():
-        option = GROUP_OPTIONS.get(name)
-        if option is None:
-            raise ConfigError(f"{name} is not a group setting")
-        values[name] = option.parse(value)
-    return values
+    """Return the value of every setting of a group, as `values_of` does."""
+    return values_of(GROUP_OPTIONS, "group", broker, overrides)
 
 
 def effective(broker: BrokerConfig, overrides: Mapping[str, str], name: str) -> int:

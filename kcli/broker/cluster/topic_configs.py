@@ -99,15 +99,21 @@ def default_value(option: Option, broker: BrokerConfig) -> Any:
     return option.default
 
 
-def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Any]:
-    """Return the value of every setting of a topic. ConfigError for an override that is unknown or invalid."""
-    values = {name: default_value(option, broker) for name, option in TOPIC_OPTIONS.items()}
+def values_of(
+    options: Mapping[str, Option], kind: str, broker: BrokerConfig, overrides: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the value of every setting of a resource. ConfigError for an override that is unknown or invalid."""
+    values = {name: default_value(option, broker) for name, option in options.items()}
     for name, value in overrides.items():
-        option = TOPIC_OPTIONS.get(name)
-        if option is None:
-            raise ConfigError(f"{name} is not a topic setting")
-        values[name] = option.parse(value)
+        if name not in options:
+            raise ConfigError(f"{name} is not a {kind} setting")
+        values[name] = options[name].parse(value)
     return values
+
+
+def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Any]:
+    """Return the value of every setting of a topic, as `values_of` does."""
+    return values_of(TOPIC_OPTIONS, "topic", broker, overrides)
 
 
 def log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:

@@ -351,7 +351,7 @@ _DECISIONS: dict[int, tuple[_Decide, AclOperation | None]] = {
     ApiKey.DELETE_TOPICS: (_by("delete_topics"), None),
     ApiKey.CREATE_PARTITIONS: (_by("create_partitions"), None),
     ApiKey.ALTER_CONFIGS: (_by("alter_configs"), None),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: (_by("incremental_alter_configs"), None),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (_by("alter_configs"), None),
     ApiKey.DESCRIBE_CONFIGS: (_by("describe_configs", "handlers"), None),
     ApiKey.CREATE_ACLS: (_by("create_acls"), None),
     ApiKey.DELETE_ACLS: (_by("delete_acls"), None),

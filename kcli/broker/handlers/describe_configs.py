@@ -80,7 +80,7 @@ def _entries(cluster: ClusterView | DraftCluster, kind: int, name: str) -> list[
         raise BrokerError(ErrorCode.INVALID_REQUEST, "The resource name must not be empty")
     if kind == resources.GROUP:
         return group_entries(cluster.dynamic, cluster.image.resource_configs(kind).get(name, {}))
-    return client_metrics_entries(cluster.image.resource_configs(kind).get(name, {}))
+    return client_metrics_entries(cluster.dynamic, cluster.image.resource_configs(kind).get(name, {}))
 
 
 def _row(entry: ConfigEntry, with_synonyms: bool) -> DescribeConfigsResourceResult:

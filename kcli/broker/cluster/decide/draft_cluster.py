@@ -209,10 +209,6 @@ class DraftCluster:
         if not validate_only:
             self._replace(TOPIC_CONFIG, name, configs)
 
-    def broker_configs(self, broker: str) -> Mapping[str, str]:
-        """Return the overrides of a broker (its id as text) or of all brokers ("")."""
-        return self.image.configs.get((BROKER_CONFIG, broker), {})
-
     def check_broker(self, broker: str) -> None:
         """Raise BrokerError unless this is "" (all brokers) or the id of a registered broker."""
         if broker == ALL_BROKERS:
@@ -253,7 +249,7 @@ class DraftCluster:
             except ConfigError as error:  # it does not fit to the other settings
                 raise BrokerError(ErrorCode.INVALID_REQUEST, error.message) from None
         if self.image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
-            check_in_sync(broker, self.broker_configs(broker), configs)
+            check_in_sync(broker, self.image.configs.get((BROKER_CONFIG, broker), {}), configs)
         if not validate_only:
             self._replace(BROKER_CONFIG, broker, configs)
 
