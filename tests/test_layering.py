@@ -17,6 +17,7 @@ GROUND = {
     "clock",
     "conditions",
     "denials",
+    "host_names",
     "log_place",
     "logs",
     "patterns",

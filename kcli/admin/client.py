@@ -61,7 +61,7 @@ class Admin:
 
     Settings are Kafka's client properties with underscores (`security_protocol`, `client_id`, ...); an unknown name
     raises ConfigError. Each call takes at most `timeout_s` seconds in all, retries included; what is not known by then
-    raises TimeoutExpired.
+    raises TimeoutExpired. Without `timeout_s` it is `default_api_timeout_ms`, and without both 30 seconds.
 
     A call on several topics, groups or partitions returns `Results`: the values by name, and the errors by name of
     those that failed. An error that concerns the whole call is raised. Plans change nothing before they are applied. No
@@ -72,7 +72,7 @@ class Admin:
     """
 
     def __init__(
-        self, bootstrap_servers: str = "localhost:9092", timeout_s: float = 30.0, **settings: Value | None
+        self, bootstrap_servers: str = "localhost:9092", timeout_s: float | None = None, **settings: Value | None
     ) -> None:
         """Make a client from settings. No connection is made before the first call."""
         from kcli.client.config import ClientConfig, not_settings
@@ -81,13 +81,13 @@ class Admin:
         if not isinstance(bootstrap_servers, str | list | tuple):
             advice = "keywords, Admin(bootstrap_servers=...), or Admin(**properties)"
             raise not_settings(bootstrap_servers, "an address", advice)
-        if not isinstance(timeout_s, int | float):
+        if not isinstance(timeout_s, int | float | None):
             raise not_settings(timeout_s, "a number of seconds", "timeout_s=30")
-        if not timeout_s > 0:
+        if timeout_s is not None and not timeout_s > 0:
             raise ConfigError(f"timeout_s: {timeout_s} is not valid; use a number of seconds above 0")
-        defaults: dict[str, Value | None] = {"allow_auto_create_topics": False}
+        defaults: dict[str, Value | None] = {"allow_auto_create_topics": False, "default_api_timeout_ms": 30_000}
         config = ClientConfig.from_keywords({**defaults, "bootstrap_servers": bootstrap_servers, **settings})
-        self._timeout_ms = timeout_s * 1000
+        self._timeout_ms = config.default_api_timeout_ms if timeout_s is None else timeout_s * 1000
         self._client = connect(config)
 
     def __repr__(self) -> str:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from kcli.client.backoff import Backoff, uniform
 from kcli.client.config import ClientConfig, parse_bootstrap
-from kcli.client.connection.connections import Resolve, resolve
+from kcli.client.connection.connections import Resolve
 from kcli.client.connection.network_client import NetworkClient
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.metadata import Metadata
 from kcli.clock import Clock, SystemClock
+from kcli.host_names import resolve
 from kcli.structs import ANONYMOUS
 
 if TYPE_CHECKING:

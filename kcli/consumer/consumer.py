@@ -107,6 +107,8 @@ class Consumer:
 
     With `group_id` the consumer joins the group and reads the partitions that the group assigns, from the committed
     offsets. `commit` stores the positions; they are also stored automatically, unless `enable_auto_commit` is False.
+    The end of the `with` block stores them too, also after an exception, as Java's `close` does: the record whose
+    handler raised it is not read again. To read it again, commit by yourself when records are handled:
 
     >>> with Consumer("orders", bootstrap_servers=bootstrap, group_id="billing", auto_offset_reset="earliest",
     ...               enable_auto_commit=False) as consumer:

@@ -7,6 +7,8 @@ import os
 import socket
 from selectors import EVENT_READ
 
+from kcli.host_names import resolve
+
 # Connections accepted per poll, so that many new ones leave time for the existing ones.
 _MAX_ACCEPTS = 64
 # The connection was closed before it was accepted; the next one may be fine.
@@ -49,11 +51,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
 
     It does not listen yet. OSError if it cannot be bound. The port can be bound again right after a restart.
     """
-    try:
-        addresses = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except UnicodeError:  # Python cannot encode it for DNS: a label is empty or has more than 63 characters
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from None
-    family, _, _, _, address = addresses[0]
+    family, address = resolve(host, port, to_bind=True)[0]
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         if os.name == "posix":

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+from kcli.host_names import connect
+
 if TYPE_CHECKING:
     from ssl import SSLContext
 
@@ -78,10 +80,7 @@ def send_request(
     phase = f"no connection in {connect_timeout_ms:.0f} ms"
     try:
         connect_deadline = time.monotonic() + connect_timeout_ms / 1000
-        try:
-            sock = socket.create_connection((connection.host, connection.port), connect_timeout_ms / 1000)
-        except UnicodeError:  # Python cannot encode it for DNS: a label is empty or has more than 63 characters
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from None
+        sock = connect(connection.host, connection.port, connect_timeout_ms / 1000)
         if parts.scheme == "https":
             assert tls is not None
             phase = f"the TLS handshake is not complete after {connect_timeout_ms:.0f} ms"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from kcli.admin.topic_changes.alterations import Wanted
 from kcli.assignors.forecast import Changes
 from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, NotFound, Refused
+from kcli.errors import BrokerError, ConfigError, NotFound, Refused, TimeoutExpired
 from kcli.log_place import LOG_END, LOG_START, Place
 from kcli.producer.producer import Producer
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -196,6 +198,17 @@ def test_members_are_removed_and_the_next_assignment_is_forecast(broker: Embedde
         consumer.close()
     with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
         admin.assignment("none")
+
+
+def test_the_timeout_of_a_call_is_a_setting_too() -> None:
+    """Kafka's default.api.timeout.ms; an explicit timeout_s takes precedence, as a timeout of a call does in Java."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        for admin in (Admin(address, default_api_timeout_ms=50), Admin(address, 0.05, default_api_timeout_ms=60_000)):
+            began_s = time.monotonic()
+            with admin, pytest.raises(TimeoutExpired):
+                admin.list_topics()
+            assert 0.05 <= time.monotonic() - began_s < 10
 
 
 def test_settings_are_checked_before_a_connection_is_made() -> None:

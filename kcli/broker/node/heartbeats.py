@@ -15,6 +15,7 @@ from kcli.broker.node.peers import Address, PeerError, common_version, served_ve
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
 from kcli.errors import KcliError, ProtocolError
+from kcli.host_names import connect
 from kcli.protocol.headers import decode_response, encode_request
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
 from kcli.protocol.messages.describe_cluster import DescribeClusterRequest
@@ -36,10 +37,9 @@ class BlockingConnection:
         self._client_id = client_id
         self._correlation_id = 0
         try:
-            self._socket = socket.create_connection(address, timeout_s)
-        except (OSError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise PeerError(f"cannot connect to the controller {self._where}: {reason}") from None
+            self._socket = connect(*address, timeout_s)
+        except OSError as error:
+            raise PeerError(f"cannot connect to the controller {self._where}: {error.strerror or error}") from None
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             versions = self._exchange(

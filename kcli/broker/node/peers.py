@@ -8,7 +8,6 @@ of different purposes.
 from __future__ import annotations
 
 import random
-import socket
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
@@ -19,6 +18,7 @@ from kcli.broker.serving.timer import Timer, TimerTask
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
 from kcli.errors import KcliError, ProtocolError
+from kcli.host_names import resolve
 from kcli.network.selector import SelectorLike
 from kcli.network.transport import SocketAddress
 from kcli.protocol.headers import decode_response, encode_request
@@ -85,16 +85,6 @@ def common_version(request: type[Request[Any]], versions: dict[int, tuple[int, i
 def served_versions(response: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
     """Return the range of versions by API key."""
     return {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
-
-
-def resolve(host: str, port: int) -> list[SocketAddress]:
-    """Return the addresses of a host name in the system's order of preference. OSError if there are none.
-
-    This may block the loop as long as the system's resolver takes.
-    """
-    name = host.encode() if host.isascii() else host
-    addresses = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys((int(family), sockaddr) for family, _, _, _, sockaddr in addresses))
 
 
 class _Exchange:
@@ -197,8 +187,8 @@ class NetworkPeer:
             return
         try:
             addresses = self._network.resolve(*address)
-        except (OSError, UnicodeError) as error:
-            self._fail(f"cannot resolve {address[0]}: {getattr(error, 'strerror', None) or error}")
+        except OSError as error:
+            self._fail(f"cannot resolve {address[0]}: {error.strerror or error}")
             return
         self._connection_id = self._network.open(self, addresses[self._address_index % len(addresses)])
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kcli.errors import ConfigError
+from kcli.host_names import resolve
 from kcli.visible import visible
 
 if TYPE_CHECKING:
@@ -96,9 +97,8 @@ def metrics_served(
     shown = f"[{host}]" if ":" in host else host
     try:
         server = _make_server(collector, host, port)
-    except (OSError, UnicodeError) as error:  # UnicodeError: not a name that DNS can have
-        problem = error.strerror if isinstance(error, OSError) else "Name or service not known"
-        raise ConfigError(f"{option}: cannot listen on {shown}:{port}: {problem}") from None
+    except OSError as error:
+        raise ConfigError(f"{option}: cannot listen on {shown}:{port}: {error.strerror}") from None
     thread = Thread(target=server.serve_forever, name="kcli-metrics", daemon=True)
     thread.start()
     try:
@@ -118,7 +118,7 @@ def _make_server(collector: Collector, host: str, port: int) -> Any:
 
     from prometheus_client import CollectorRegistry, make_wsgi_app
 
-    family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    family, where = resolve(host, port, to_bind=True)[0]
 
     class SilentHandler(WSGIRequestHandler):
         def log_message(self, format: str, *args: Any) -> None:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.client.config import ClientConfig, parse_bootstrap
 from kcli.client.connection import api_versions
-from kcli.client.connection.connections import Resolve, address_of, resolve
+from kcli.client.connection.connections import Resolve, address_of
 from kcli.clock import Clock
 from kcli.errors import AuthenticationError, DisconnectedError, KcliError, ProtocolError, TimeoutExpired
+from kcli.host_names import resolve
 from kcli.network.selector import Selector
 from kcli.network.transport import PlainTransport, SocketAddress, Transport, finish_connect, format_address
 from kcli.protocol.headers import decode_response, encode_request

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kcli.client.connection.connection_states import ConnectionStates, SocketAddress
+from kcli.host_names import resolve
 from kcli.network.channel import HANDSHAKING
 from kcli.network.transport import PlainTransport, TransportFactory
 from kcli.structs import Node
@@ -17,17 +17,6 @@ if TYPE_CHECKING:
     from kcli.network.selector import SelectorLike
 
 Resolve = Callable[[str, int], Sequence[SocketAddress]]
-
-
-def resolve(host: str, port: int) -> list[SocketAddress]:
-    """Return the addresses of a host name in the system's order of preference. Raise OSError. This may block."""
-    # As bytes, because for a string Python imports its tables of international names, which takes ten milliseconds.
-    name = host.encode() if host.isascii() else host
-    try:
-        addresses = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
-    except UnicodeError:  # Python cannot encode it for DNS: a label is empty or has more than 63 characters
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from None
-    return list(dict.fromkeys((int(family), sockaddr) for family, _, _, _, sockaddr in addresses))
 
 
 def address_of(node: Node) -> str:

@@ -21,13 +21,14 @@ from kcli.client.connection.connection_states import (
     ConnectionStates,
     least_loaded,
 )
-from kcli.client.connection.connections import Connections, Resolve, address_of, resolve
+from kcli.client.connection.connections import Connections, Resolve, address_of
 from kcli.client.connection.in_flight import InFlight, InFlightRequests
 from kcli.client.metadata import Metadata, MetadataUpdater
 from kcli.client.metrics import ClientMetrics
 from kcli.client.request_future import RequestFuture
 from kcli.clock import Clock
 from kcli.errors import AuthenticationError, ConfigError, DisconnectedError, KcliError, ProtocolError
+from kcli.host_names import resolve
 from kcli.logs import RepeatedWarnings
 from kcli.protocol.headers import decode_response, encode_request, peek_correlation_id
 from kcli.protocol.wire import Request

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kcli.log_place import LOG_END, LOG_START, offset_of
+from kcli.spark.options import parse_options
 from kcli.spark.pipelines import columns as f
 from kcli.spark.pipelines.result import Result
 from kcli.spark.pipelines.source import load, log_starts
+from kcli.spark.start_end import ByPartition, OfGroup, Spec
 from kcli.spark.views.gaps import KINDS
 from kcli.structs import TopicPartition
 
@@ -49,7 +52,8 @@ def run(
     """
     source = gap_source(source)
     starts = log_starts(spark, source)
-    heads = deleted_heads(source, starts)
+    options = parse_options(source.options("gaps"), stream=None)
+    heads = deleted_heads(options.starting.at, options.ending.at, starts)
     frame = load(spark, source, "gaps", GAP_COLUMNS)
     if _SPLITTING & {name.lower() for name in source.more}:
         frame = _join_split_gaps(frame)
@@ -71,16 +75,11 @@ def run(
     return GapReport(Result(GAP_COLUMNS, gaps), Result(PARTITION_COLUMNS, partition_rows(counted, partitions)))
 
 
-def deleted_heads(source: KafkaSource, starts: Mapping[tuple[str, int], int | None]) -> list[dict[str, Any]]:
-    """Return gaps for the deleted offsets between the source's start and the log start. Pure.
+def deleted_heads(start_at: Spec, end_at: Spec, starts: Mapping[tuple[str, int], int | None]) -> list[dict[str, Any]]:
+    """Return gaps for the deleted offsets between the start of a read and the log start. Pure.
 
     Bounds by time, count or group are within the log, or the source reports the loss.
     """
-    from kcli.log_place import LOG_END, LOG_START, offset_of
-    from kcli.spark.start_end import ByPartition, OfGroup, read_end, read_start
-
-    given = {name.lower(): value for name, value in source.options("gaps").items()}
-    start_at, end_at = read_start(given, stream=None).at, read_end(given, stream=None).at
     if isinstance(start_at, OfGroup):
         return []
     heads = []

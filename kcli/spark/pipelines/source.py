@@ -71,7 +71,8 @@ class KafkaSource(NamedTuple):
             options["columns"] = ",".join(columns)
         if stream and self.max_offsets_per_trigger is not None:
             options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
-        options |= self.more
+        given = {name.lower() for name in self.more}
+        options = {name: value for name, value in options.items() if name.lower() not in given} | dict(self.more)
         idle = {name.lower() for name in ignored_options(view)} if view not in RANGED_VIEWS else set()
         return {name: value for name, value in options.items() if name.lower() not in idle}
 

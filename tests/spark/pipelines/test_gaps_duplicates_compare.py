@@ -86,9 +86,11 @@ def test_gap_rows_have_the_selected_columns() -> None:
 def test_deleted_heads_count_from_the_requested_start() -> None:
     def heads(text: str, until: str = "latest", **more: str) -> list[tuple[int, int, int]]:
         bounds = {"start": {"startingOffsets": text}, "until": {"endingOffsets": until}}
-        source = KafkaSource({}, {"t": None}, **bounds, more=more)
+        source = KafkaSource({"bootstrap.servers": NOBODY}, {"t": None}, **bounds, more=more)
+        options = parse_options(source.options("gaps"), stream=None)
         starts = {("t", 0): 0, ("t", 1): 40, ("t", 2): 7, ("t", 3): None}
-        return [(it["partition"], it["first_offset"], it["last_offset"]) for it in deleted_heads(source, starts)]
+        heads = deleted_heads(options.starting.at, options.ending.at, starts)
+        return [(head["partition"], head["first_offset"], head["last_offset"]) for head in heads]
 
     assert heads("earliest") == [(1, 0, 39), (2, 0, 6)]
     assert heads('{"t": {"0": 0, "1": 30, "2": 90, "3": -2}}') == [(1, 30, 39)]
