@@ -232,8 +232,10 @@ class Alone:
         if batch:
             self._append(batch)
         cluster.apply(image, self._take_changes())
-        for tp, _ in image.partitions():
-            self._create(tp, image.topics[tp.topic].topic_id, cluster.log_config(tp.topic))
+        for topic in image.topics.values():
+            config = cluster.log_config(topic.name)
+            for number in topic.partitions:
+                self._create(TopicPartition(topic.name, number), topic.topic_id, config)
         self._manager.set_client_quotas(image.quotas)
         self._next_producer_id = max(image.next_producer_id, logs.highest_producer_id + 1)
         self._end_of_producer_ids = self._next_producer_id

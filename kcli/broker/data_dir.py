@@ -12,6 +12,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from copy import copy
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
@@ -221,6 +222,7 @@ def uuid_text(value: UUID) -> str:
     return urlsafe_b64encode(value.bytes)[:22].decode()
 
 
+@lru_cache(1024)  # the partitions of a topic have the same one
 def parse_uuid(text: str) -> UUID:
     """Parse an id in Kafka's format. ValueError for any other text."""
     if len(text) != 22:

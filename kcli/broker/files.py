@@ -245,7 +245,7 @@ class DiskFiles:
         retry_without(self.release, lambda: shutil.rmtree(path))
 
     def read_bytes(self, path: str) -> bytes:
-        with retry_without(self.release, lambda: open(path, "rb")) as file:
+        with retry_without(self.release, lambda: open(path, "rb", buffering=0)) as file:
             return file.read()
 
     def write_atomically(self, path: str, data: bytes) -> None:

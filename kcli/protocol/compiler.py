@@ -225,6 +225,8 @@ def _array_of_numbers(code: str, flexible: bool, nullable: bool) -> Codec:
         if count < 0:
             check_null("an array", nullable, position)
             return None, start
+        if not count:
+            return [], start
         _check_count(count, width, view, start)
         return list(struct.unpack_from(f">{count}{code}", view, start)), start + count * width
 

@@ -1,5 +1,6 @@
 """Codecs of single values: numbers, uuids, strings, bytes and records, in classic and compact form."""
 
+import functools
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -61,9 +62,13 @@ def _number(wire: Wire) -> Codec:
 def _uuid() -> Codec:
     from uuid import UUID
 
+    @functools.lru_cache(1024)  # the records of a log, and the rows of a message, repeat the ids of topics
+    def from_bytes(data: bytes) -> UUID:
+        return UUID(bytes=data)
+
     def read(view: memoryview, position: int) -> tuple[Any, int]:
         end = end_of("a uuid", view, position, 16)
-        return UUID(bytes=bytes(view[position:end])), end
+        return from_bytes(bytes(view[position:end])), end
 
     def write(value: Any, out: list[Buffer]) -> None:
         out.append(value.bytes)

@@ -43,7 +43,7 @@ from kcli.protocol.records.batch import read_batch_info, walk_batches
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.record import NewRecord
-from kcli.protocol.records.scan import iter_records
+from kcli.protocol.records.scan import read_pairs
 from kcli.structs import TopicPartition
 
 BOOTSTRAP = "bootstrap.checkpoint"
@@ -385,16 +385,17 @@ def _whole_batches(data: bytes, path: str) -> Iterator[memoryview]:
 def _decode(batches: Iterable[memoryview]) -> Iterator[tuple[Any, int]]:
     """Yield the records of batches with their offsets; control records of unknown types are left out."""
     for data in batches:
-        is_control = read_batch_info(data).is_control
-        for record in iter_records(data):
-            if is_control:
-                decoded = decode_control_record(record.key or b"", record.value or b"")
-            elif record.value is None:
-                raise ProtocolError(f"the metadata record at offset {record.offset} has no value")
+        info = read_batch_info(data)
+        for delta, key, value in read_pairs(data):
+            offset = info.base_offset + delta
+            if info.is_control:
+                decoded = decode_control_record(key or b"", value or b"")
+            elif value is None:
+                raise ProtocolError(f"the metadata record at offset {offset} has no value")
             else:
-                decoded = decode_record(record.value)
+                decoded = decode_record(value)
             if decoded is not None:
-                yield decoded, record.offset
+                yield decoded, offset
 
 
 def _damage_before_records(file: LogFile, *, is_last: bool) -> LogDamage | None:

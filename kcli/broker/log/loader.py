@@ -86,6 +86,8 @@ def _new_segment(request: LoadRequest, offset: int, size: int = 0) -> LogSegment
 def _find_segments(request: LoadRequest, files_there: Sequence[str]) -> list[LogSegment]:
     files, directory = request.files, request.directory
     names = {name for name in files_there if is_segment_file(name)}
+    if not names:
+        return []
     logs = sorted(name for name in names if name.endswith(LOG))
     segments = []
     for name in logs:

@@ -79,7 +79,7 @@ class LogSegment:
         self._report = report
         self._file: LogFile | None = None
         self._first_timestamp_ms: int | None = None
-        self._index = None if size else SegmentIndex(base_offset, index_interval_bytes)
+        self._index: SegmentIndex | None = None
         self._are_indexes_saved = size > 0
         self._was_index_built = not size
 
@@ -100,15 +100,15 @@ class LogSegment:
 
     @property
     def index(self) -> SegmentIndex:
-        """The segment's indexes, read and checked at their first use."""
+        """The segment's indexes, made or read and checked at their first use."""
         if self._index is None:
-            self._index = self._load_index()
+            self._index = self._load_index() if self.size else SegmentIndex(self.base_offset, self.interval_bytes)
         return self._index
 
     @property
     def next_offset(self) -> int:
         """The offset after its last record."""
-        return self.index.next_offset
+        return self.index.next_offset if self.size or self._index else self.base_offset
 
     @property
     def max_timestamp_ms(self) -> int:

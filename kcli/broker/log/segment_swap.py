@@ -71,8 +71,8 @@ def _next_offset(files: Files, path: str, offset: int) -> int:
 
 def is_segment_file(name: str) -> bool:
     """Return whether the name is that of a current segment's file: 20 digits and one of the four suffixes."""
-    stem, suffix = os.path.splitext(name)
-    return suffix in SUFFIXES and len(stem) == 20 and stem.isascii() and stem.isdigit()
+    stem, dot, suffix = name.partition(".")
+    return dot + suffix in SUFFIXES and len(stem) == 20 and stem.isascii() and stem.isdigit()
 
 
 def base_offset(name: str) -> int:
