@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -238,14 +239,20 @@ def test_a_signal_ends_the_read_after_a_part() -> None:
 
 def test_the_first_signal_ends_an_expression_that_takes_for_ever() -> None:
     """jq is C code that holds Python's lock: no handler of a signal runs before it returns."""
+
+    def interrupt(written: list[bytes]) -> StopSignals:
+        def signal_in_second_part() -> None:
+            while not written:
+                time.sleep(0.01)
+            time.sleep(0.3)  # a signal before the expression has begun would end the read, too
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Thread(target=signal_in_second_part, daemon=True).start()
+        return signals
+
     with StopSignals(lambda: None) as signals:
-        timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
-        read = Read(
-            orders(1, 2, 3, 4), part_rows=2, where="if .offset == 2 then last(repeat(1)) else true end",
-            interrupt=lambda _: signals,
-        )  # fmt: skip
-        timer.join()
+        where = "if .offset == 2 then last(repeat(1)) else true end"
+        read = Read(orders(1, 2, 3, 4), part_rows=2, where=where, interrupt=interrupt)
     assert (read.stop, read.members("offset")) == (StopReason.INTERRUPTED, [0, 1])
     assert read.printed.first_unprinted == {P0: 2}
 
