@@ -341,10 +341,6 @@ class Partition:
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, partition=self.tp)
         if "delete" not in log.config.cleanup_policy:
             raise BrokerError(ErrorCode.POLICY_VIOLATION, partition=self.tp)
-        if upto == -1:
-            upto = log.high_watermark
-        if not 0 <= upto <= log.high_watermark:
-            raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, partition=self.tp, requested=upto)
         return log.delete_records(upto)
 
     def read(

@@ -38,10 +38,8 @@ from kcli.protocol.metadata_records import (
     encode_control_record,
     encode_record,
 )
-from kcli.protocol.records import batch
 from kcli.protocol.records.batch import read_batch_info, walk_batches
 from kcli.protocol.records.builder import build_batch
-from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.record import NewRecord
 from kcli.protocol.records.scan import read_pairs
 from kcli.structs import TopicPartition
@@ -375,9 +373,7 @@ def _whole_batches(data: bytes, path: str) -> Iterator[memoryview]:
     if walk.stopped_at != len(view):
         raise CorruptRecords(f"{path} is damaged at byte {walk.stopped_at}")
     for start, end in zip(walk.starts, walk.ends, strict=True):
-        if crc32c(view[start + batch.CRC_FROM : end]) != int.from_bytes(
-            view[start + batch.CRC_AT : start + batch.CRC_FROM], "big"
-        ):
+        if not has_valid_checksum(read_batch_info(view[start:end])):
             raise CorruptRecords(f"{path} is damaged at byte {start}: the checksum is wrong")
         yield view[start:end]
 

@@ -201,7 +201,7 @@ def _clean_group(
                     max_bytes=log.max_decompressed_bytes,
                 )
                 if filtered is not None:
-                    cleaned.append(read_batch_info(filtered))
+                    cleaned.append([read_batch_info(filtered)], filtered)
                 read_bytes += _cost_bytes(info)
                 if read_bytes >= STEP_BYTES:
                     read_bytes = 0

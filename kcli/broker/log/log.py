@@ -206,7 +206,9 @@ class Log:
             duplicate = self.producers.check(info, verification, from_client=from_client)
             if duplicate is not None:
                 return AppendInfo(*duplicate, self.log_start_offset, info.size)
-        self._write(info, now_wall_ms)
+        if self.segments[-1].should_roll(info, config, now_wall_ms):
+            self.roll(now_wall_ms)
+        self._write([info], info.records, now_wall_ms)
         append_time_ms = info.max_timestamp_ms if info.is_append_time else NO_APPEND_TIME
         return AppendInfo(info.base_offset, info.last_offset, append_time_ms, self.log_start_offset, info.size)
 
@@ -251,7 +253,7 @@ class Log:
         while first < len(infos):
             run = self._run_of(infos, first, now_wall_ms)
             size = sum(info.size for info in run)
-            self._write_run(run, data[at : at + size], now_wall_ms)
+            self._write(run, data[at : at + size], now_wall_ms)
             first, at = first + len(run), at + size
         if begins_within:
             self.epochs.truncate_from_start(self.log_start_offset)
@@ -290,31 +292,17 @@ class Log:
             end = first + 1
         return infos[first:end]
 
-    def _write_run(self, run: Sequence[BatchInfo], data: Buffer, now_wall_ms: int) -> None:
+    def _write(self, run: Sequence[BatchInfo], data: Buffer, now_wall_ms: int) -> None:
+        """Write batches of one leader epoch to the active segment."""
         if run[0].leader_epoch > self.epochs.latest_epoch:
             self.epochs.assign(run[0].leader_epoch, run[0].base_offset)
-        self.segments[-1].append_run(run, data)
+        self.segments[-1].append(run, data)
         producers = self.producers
         for info in run:
             completed = producers.update(info)
             if completed is not None:
                 self.transactions.add(self.segments, completed)
-        self._appended_to(run[-1].last_offset + 1, now_wall_ms)
-
-    def _write(self, info: BatchInfo, now_wall_ms: int) -> None:
-        segment = self.segments[-1]
-        if segment.should_roll(info, self.config, now_wall_ms):
-            segment = self.roll(now_wall_ms)
-        if info.leader_epoch > self.epochs.latest_epoch:
-            self.epochs.assign(info.leader_epoch, info.base_offset)
-        segment.append(info)
-        completed = self.producers.update(info)
-        if completed is not None:
-            self.transactions.add(self.segments, completed)
-        self._appended_to(info.last_offset + 1, now_wall_ms)
-
-    def _appended_to(self, end_offset: int, now_wall_ms: int) -> None:
-        self.log_end_offset = end_offset
+        self.log_end_offset = run[-1].last_offset + 1
         if self._unflushed_since_ms is None:
             self._unflushed_since_ms = now_wall_ms
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:

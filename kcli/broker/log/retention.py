@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.broker.log.log_config import LogConfig
 
+if TYPE_CHECKING:
+    from kcli.broker.log.segment import LogSegment
+
 NO_LIMIT = -1
-
-
-class Aged(Protocol):
-    """The properties of a segment that retention depends on. `newest_ms`: wall clock time of its newest record."""
-
-    @property
-    def base_offset(self) -> int: ...
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def newest_ms(self) -> int: ...
 
 
 class Bounds(NamedTuple):
@@ -32,7 +22,7 @@ class Bounds(NamedTuple):
 
 
 def segments_to_delete(
-    segments: Sequence[Aged], config: LogConfig, bounds: Bounds, now_wall_ms: int
+    segments: Sequence[LogSegment], config: LogConfig, bounds: Bounds, now_wall_ms: int
 ) -> list[tuple[int, str]]:
     """Return the base offset and the reason of each segment to delete, oldest first. Only whole segments are deleted.
 
@@ -57,7 +47,7 @@ def segments_to_delete(
     return deletions
 
 
-def _retention_reason(segment: Aged, config: LogConfig, excess_bytes: int, now_wall_ms: int) -> str | None:
+def _retention_reason(segment: LogSegment, config: LogConfig, excess_bytes: int, now_wall_ms: int) -> str | None:
     if config.retention_bytes != NO_LIMIT and excess_bytes >= segment.size:
         return f"the log is larger than retention.bytes={config.retention_bytes}"
     if config.retention_ms != NO_LIMIT and now_wall_ms - segment.newest_ms > config.retention_ms:

@@ -130,18 +130,11 @@ class LogSegment:
 
     # ---- writing ----
 
-    def append(self, info: BatchInfo) -> None:
-        """Append a batch. After an `OSError` the file is truncated to its old size, if the disk allows it."""
-        index, position = self.index, self.size
-        self.file.append((info.records,))
-        self.size = position + info.size
-        self.is_synced = self._are_indexes_saved = False
-        if not position:
-            self._first_timestamp_ms = info.max_timestamp_ms
-        index.add(info, position)
+    def append(self, infos: Sequence[BatchInfo], data: Buffer) -> None:
+        """Append adjacent batches with one write; `data` are their bytes.
 
-    def append_run(self, infos: Sequence[BatchInfo], data: Buffer) -> None:
-        """Append adjacent batches with one write; `data` are their bytes. Errors as for `append`."""
+        After an `OSError` the file is truncated to its old size, if the disk allows it.
+        """
         index, position = self.index, self.size
         self.file.append((data,))
         self.size = position + len(data)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from kcli.broker.log.segment import LogSegment
@@ -11,6 +13,8 @@ from kcli.protocol.records.batch import BatchInfo
 from kcli.protocol.records.scan import iter_records
 from kcli.settings import MAX_DECOMPRESSED_BYTES
 from kcli.structs import OffsetAndTimestamp
+
+_base_offset = attrgetter("base_offset")
 
 
 class LogOffsetMetadata(NamedTuple):
@@ -63,16 +67,9 @@ def end_metadata(segments: Sequence[LogSegment], end_offset: int) -> LogOffsetMe
 
 def segment_number(segments: Sequence[LogSegment], offset: int) -> int:
     """Return the index of the last segment with a base offset up to `offset`, or 0 when there is none."""
-    low, high = 0, len(segments) - 1
-    if segments[high].base_offset <= offset:
-        return high
-    while low < high:
-        middle = (low + high + 1) // 2
-        if segments[middle].base_offset <= offset:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    if segments[-1].base_offset <= offset:
+        return len(segments) - 1
+    return max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
 
 
 def _position_of(segment: LogSegment, offset: int, next_offset: int) -> int:

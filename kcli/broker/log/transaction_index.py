@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from operator import attrgetter
 
 from kcli.broker.log.file_records import LogDamage, next_valid_batch
 from kcli.broker.log.producer_state import CompletedTransaction, ProducerStateManager
@@ -84,7 +85,7 @@ class TransactionIndex:
             if number > first and self._stable_at_start(segments[number]) >= upto:
                 break
             entries = self._of(segments, number)
-            for at in range(bisect_left(entries, offset, key=_marker_of), len(entries)):
+            for at in range(bisect_left(entries, offset, key=attrgetter("last_offset")), len(entries)):
                 entry = entries[at]
                 if entry.first_offset < upto:
                     found.append(entry)
@@ -158,7 +159,3 @@ def _entry(completed: CompletedTransaction, state: ProducerStateManager) -> Abor
     first_open = state.first_open_offset
     stable = completed.last_offset + 1 if first_open is None else first_open
     return AbortedTransaction(completed.producer_id, completed.first_offset, completed.last_offset, stable)
-
-
-def _marker_of(entry: AbortedTransaction) -> int:
-    return entry.last_offset

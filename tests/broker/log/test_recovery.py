@@ -592,7 +592,7 @@ def _compact(log: Log, count: int) -> None:
     for segment in old:
         for _, info in segment.batches(bodies=True):
             if info.base_offset % 2 == 0:
-                cleaned.append(info._replace(records=bytes(info.records)))
+                cleaned.append([info], bytes(info.records))
     log.replace_segments(cleaned, old)
 
 
