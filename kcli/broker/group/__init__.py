@@ -6,8 +6,8 @@ SyncGroup requests and owns every timer task of a group (join phase, sync phase,
 the error codes that follow from them are tables in `states`.
 
 `OffsetStore` holds committed offsets in memory and in `__consumer_offsets`, through `GroupLog` (appends and reads)
-and `group_records` (encoding, replay at start). It stores groups as well; it knows the coordinator only as a
-`GroupRegistry`, and the coordinator knows it only as a `GroupStore`.
+and `group_records` (encoding, replay at start). It stores groups as well, and knows the coordinator only as a
+`GroupRegistry`.
 
 A `ConsumerGroup` (consumer_group) is pure, too, and changes only by its records: `ConsumerChanges` writes them as one
 batch, applies them, and owns the timers. `ConsumerHeartbeats` turns a heartbeat into records, by `target_assignment`

@@ -91,16 +91,12 @@ class ClassicRequests:
         self, request: SyncGroupRequest, context: RequestContext
     ) -> Pending[SyncGroupResponse] | SyncGroupResponse:
         """Accept the leader's assignment and return the member's part of it, or park until the leader has sent it."""
-        if request.group_id == "":
-            return sync_error(ErrorCode.INVALID_GROUP_ID)
-        group = self._groups.get(request.group_id)
-        if group is None:
-            return sync_error(ErrorCode.UNKNOWN_MEMBER_ID)
-        if not isinstance(group, ClassicGroup):
-            try:
+        try:
+            group = self._group(request.group_id)
+            if not isinstance(group, ClassicGroup):
                 return self._of_consumers()[0].sync(group, request)
-            except BrokerError as refusal:
-                return sync_error(refusal.code)
+        except BrokerError as refusal:
+            return sync_error(refusal.code)
         error = _check_sync(group, request)
         if error is not ErrorCode.NONE:
             return sync_error(error)
@@ -117,20 +113,25 @@ class ClassicRequests:
 
     def heartbeat(self, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
         """Restart a member's session timeout; REBALANCE_IN_PROGRESS requests it to join again."""
-        if request.group_id == "":
-            return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-        group = self._groups.get(request.group_id)
-        if group is None:
-            return HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-        if not isinstance(group, ClassicGroup):
-            try:
+        try:
+            group = self._group(request.group_id)
+            if not isinstance(group, ClassicGroup):
                 return self._of_consumers()[0].heartbeat(group, request)
-            except BrokerError as refusal:
-                return HeartbeatResponse(error_code=refusal.code)
+        except BrokerError as refusal:
+            return HeartbeatResponse(error_code=refusal.code)
         error = _check_heartbeat(group, request)
         if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self._rebalancer.start_session(group, group.members[request.member_id])
         return HeartbeatResponse(error_code=error)
+
+    def _group(self, group_id: str) -> ClassicGroup | ConsumerGroup:
+        """Return the group of a member. BrokerError if there is none."""
+        if group_id == "":
+            raise BrokerError(ErrorCode.INVALID_GROUP_ID)
+        group = self._groups.get(group_id)
+        if group is None:
+            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return group
 
     def leave(self, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
         """Remove members, on their own request or an administrator's, with one rebalance for all of them."""

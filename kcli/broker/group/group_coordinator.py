@@ -1,4 +1,4 @@
-"""GroupCoordinator: one method per group API, over the groups by name.
+"""GroupCoordinator: the groups by name.
 
 A single broker coordinates all groups, a node those of the partitions that it leads: see `coordinator_partitions`. The
 requests of members are in `classic_requests` and `consumer_heartbeats` (KIP-848), which is imported at its first use.
@@ -15,9 +15,8 @@ from kcli.broker.group.classic_group import ClassicGroup
 from kcli.broker.group.classic_requests import ClassicRequests
 from kcli.broker.group.expiry import GroupFacts
 from kcli.broker.group.group_records import group_record
-from kcli.broker.group.rebalancer import GroupStore, Rebalancer
+from kcli.broker.group.rebalancer import Rebalancer
 from kcli.broker.group.states import COMMIT_ERRORS, GroupEvent, GroupState
-from kcli.broker.serving.pending import Pending
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -28,11 +27,7 @@ from kcli.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kcli.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kcli.protocol.offsets_topic import GroupMetadataValue
 from kcli.structs import TopicPartition
 
@@ -42,14 +37,11 @@ if TYPE_CHECKING:
     from kcli.broker.group.classic_members import ClassicMembers
     from kcli.broker.group.consumer_changes import ConsumerChanges
     from kcli.broker.group.consumer_group import ConsumerGroup, Groups
-    from kcli.broker.group.consumer_heartbeats import ConsumerHeartbeats, MayDescribe
+    from kcli.broker.group.consumer_heartbeats import ConsumerHeartbeats
     from kcli.broker.group.group_records import KeyAndValue
+    from kcli.broker.group.offset_store import OffsetStore
     from kcli.broker.serving.timer import Timer
     from kcli.clock import Clock
-    from kcli.protocol.messages.consumer_group_heartbeat import (
-        ConsumerGroupHeartbeatRequest,
-        ConsumerGroupHeartbeatResponse,
-    )
 
 FIRST_COMMIT_VERSION_WITH_NOT_FOUND = 9
 FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
@@ -58,10 +50,10 @@ CLASSIC, CONSUMER = "classic", "consumer"
 
 
 class GroupCoordinator:
-    """All groups by name. A method returns a response, or a pending one when the member has to wait for others."""
+    """All groups by name, and the requests of administrators."""
 
     def __init__(
-        self, config: BrokerConfig, timer: Timer, clock: Clock, store: GroupStore, cluster: ClusterView
+        self, config: BrokerConfig, timer: Timer, clock: Clock, store: OffsetStore, cluster: ClusterView
     ) -> None:
         self._config = config
         self._cluster = cluster
@@ -69,7 +61,8 @@ class GroupCoordinator:
         self._store = store
         self._rebalancer = Rebalancer(config.group_initial_rebalance_delay_ms, timer, clock, store)
         self._groups: Groups = {}
-        self._classic = ClassicRequests(
+        #: The requests of members that use the classic protocol.
+        self.classic = ClassicRequests(
             config, clock, self._rebalancer, self._groups, lambda: (self._classic_members, self._changes)
         )
 
@@ -83,7 +76,8 @@ class GroupCoordinator:
         return ConsumerChanges(self._cluster, self._rebalancer, self._groups)
 
     @cached_property
-    def _consumers(self) -> ConsumerHeartbeats:
+    def consumers(self) -> ConsumerHeartbeats:
+        """The heartbeats of members of consumer groups."""
         from kcli.broker.group.consumer_heartbeats import ConsumerHeartbeats
 
         return ConsumerHeartbeats(self._cluster, self._changes, self._groups, self._clock)
@@ -92,33 +86,9 @@ class GroupCoordinator:
     def _classic_members(self) -> ClassicMembers:
         from kcli.broker.group.classic_members import ClassicMembers
 
-        return ClassicMembers(self._cluster, self._changes, self._consumers)
+        return ClassicMembers(self._cluster, self._changes, self.consumers)
 
     # ---- member requests ----
-
-    def join(self, request: JoinGroupRequest, context: RequestContext) -> Pending[JoinGroupResponse]:
-        """Join a group or its next generation. Done at once with an error, else when the join phase ends."""
-        return self._classic.join(request, context)
-
-    def sync(
-        self, request: SyncGroupRequest, context: RequestContext
-    ) -> Pending[SyncGroupResponse] | SyncGroupResponse:
-        """Accept the leader's assignment and return the member's part of it, or park until the leader has sent it."""
-        return self._classic.sync(request, context)
-
-    def heartbeat(self, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
-        """Restart a member's session timeout; REBALANCE_IN_PROGRESS requests it to join again."""
-        return self._classic.heartbeat(request, context)
-
-    def leave(self, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
-        """Remove members, on their own request or an administrator's, with one rebalance for all of them."""
-        return self._classic.leave(request, context)
-
-    def consumer_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, may_describe: MayDescribe
-    ) -> ConsumerGroupHeartbeatResponse:
-        """Join a consumer group, stay in it, or leave it (KIP-848)."""
-        return self._consumers.heartbeat(request, context, may_describe)
 
     def check_commit(
         self,
@@ -154,10 +124,8 @@ class GroupCoordinator:
                 api_version=api_version,
                 is_transactional=is_transactional,
             )
-        if is_transactional:
-            return _check_transactional_commit(group, generation_id, member_id, group_instance_id)
-        error = _check_commit(group, generation_id, member_id, group_instance_id)
-        if error is ErrorCode.NONE and member_id in group.members:
+        error = _check_commit(group, generation_id, member_id, group_instance_id, is_transactional)
+        if error is ErrorCode.NONE and not is_transactional and member_id in group.members:
             self._rebalancer.start_session(group, group.members[member_id])
         return error
 
@@ -318,28 +286,24 @@ class GroupCoordinator:
             self._changes.forget(group)
 
 
-def _check_commit(group: ClassicGroup, generation_id: int, member_id: str, group_instance_id: str | None) -> ErrorCode:
-    """Return NONE for a member of this generation, and for any sender without a generation while the group is Empty."""
-    if generation_id < 0 and group.state is GroupState.EMPTY:
+def _check_commit(
+    group: ClassicGroup, generation_id: int, member_id: str, group_instance_id: str | None, is_transactional: bool
+) -> ErrorCode:
+    """Return NONE for a member of this generation, and for any sender without a generation while the group is Empty.
+
+    In a transaction the state does not matter, and the sender need not name a member.
+    """
+    names_no_member = generation_id < 0 and member_id == "" and group_instance_id is None
+    if (generation_id < 0 and group.state is GroupState.EMPTY) or (names_no_member and is_transactional):
         return ErrorCode.NONE
-    if generation_id < 0 and member_id == "" and group_instance_id is None:
+    if names_no_member:
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = group.check_member(member_id, group_instance_id)
     if error is not ErrorCode.NONE:
         return error
-    return ErrorCode.ILLEGAL_GENERATION if generation_id != group.generation_id else COMMIT_ERRORS[group.state]
-
-
-def _check_transactional_commit(
-    group: ClassicGroup, generation_id: int, member_id: str, group_instance_id: str | None
-) -> ErrorCode:
-    """Return NONE for a member of this generation, and for any sender that names no member."""
-    if generation_id < 0 and (group.state is GroupState.EMPTY or (member_id == "" and group_instance_id is None)):
-        return ErrorCode.NONE
-    error = group.check_member(member_id, group_instance_id)
-    if error is not ErrorCode.NONE:
-        return error
-    return ErrorCode.ILLEGAL_GENERATION if generation_id != group.generation_id else ErrorCode.NONE
+    if generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    return ErrorCode.NONE if is_transactional else COMMIT_ERRORS[group.state]
 
 
 def _describe(group: ClassicGroup) -> DescribedGroup:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from kcli.broker.coordinator_log import coordinator_error
 from kcli.broker.group.classic_group import ClassicGroup, ClassicGroupMember
@@ -11,29 +11,15 @@ from kcli.broker.group.responses import join_error, join_response, sync_error, s
 from kcli.broker.group.states import GroupEvent, GroupState
 from kcli.broker.serving.pending import Pending
 from kcli.error_codes import ErrorCode
-from kcli.protocol.offsets_topic import GroupMetadataValue
 
 if TYPE_CHECKING:
-    from kcli.broker.group.group_records import KeyAndValue
+    from kcli.broker.group.offset_store import OffsetStore
     from kcli.broker.serving.timer import Timer, TimerTask
     from kcli.clock import Clock
 
 # A new member whose first join is parked cannot heartbeat. If its client disconnects and joins again under another id,
 # the old member must be removed at some point; Kafka gives it five minutes.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-
-
-class GroupStore(Protocol):
-    """Durable storage of groups: the offset store, or a list in tests."""
-
-    def store_group(self, group_id: str, value: GroupMetadataValue, now_wall_ms: int) -> ErrorCode:
-        """Write the group's record; any error other than NONE means that nothing was written."""
-
-    def store_records(self, group_id: str, records: Sequence[KeyAndValue], now_wall_ms: int) -> ErrorCode:
-        """Write records of a consumer group (KIP-848) as one batch."""
-
-    def delete_group(self, group_id: str, now_wall_ms: int) -> ErrorCode:
-        """Write tombstones for the group and all its offsets."""
 
 
 class Deadlines:
@@ -72,7 +58,7 @@ class Deadlines:
 class Rebalancer:
     """Runs the rebalances of all groups; the coordinator and `joining` report the changes of members to it."""
 
-    def __init__(self, initial_delay_ms: int, timer: Timer, clock: Clock, store: GroupStore) -> None:
+    def __init__(self, initial_delay_ms: int, timer: Timer, clock: Clock, store: OffsetStore) -> None:
         self.clock = clock
         self.store = store
         self.deadlines = Deadlines(timer)

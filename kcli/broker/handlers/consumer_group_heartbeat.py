@@ -29,7 +29,7 @@ def handle(
     A topic that the client must not describe refuses the whole request, because the client must not learn of it.
     """
     if not broker.groups.serves_consumer_groups:
-        return refused(request, ErrorCode.UNSUPPORTED_VERSION, context.api_version)
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     authorizer = broker.authorizer
     may_describe = partial(authorizer.allows, context, AclOperation.DESCRIBE, ResourceType.TOPIC)
     if not authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
@@ -37,9 +37,4 @@ def handle(
     for topic in request.subscribed_topic_names or ():
         if not may_describe(topic):
             return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return broker.groups.consumer_heartbeat(request, context, may_describe)
-
-
-def refused(request: ConsumerGroupHeartbeatRequest, error: ErrorCode, version: int) -> ConsumerGroupHeartbeatResponse:
-    """Return the answer of a broker that does not coordinate the group, or cannot answer now."""
-    return ConsumerGroupHeartbeatResponse(error_code=error)
+    return broker.groups.consumers.heartbeat(request, context, may_describe)

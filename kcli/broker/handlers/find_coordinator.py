@@ -26,6 +26,16 @@ if TYPE_CHECKING:
     from kcli.broker.cluster.view import LiveBroker
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+# The resource of a kind of keys, the error without a right to it, its noun, and the topic with the coordinator's state.
+_KINDS = {
+    GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED, "group", OFFSETS_TOPIC),
+    TRANSACTION: (
+        ResourceType.TRANSACTIONAL_ID,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "transactional id",
+        TRANSACTIONS_TOPIC,
+    ),
+}
 FIRST_VERSION_WITH_BATCHES = 4
 FIRST_VERSION_WITH_SHARE_GROUPS = 6
 
@@ -61,28 +71,20 @@ def _coordinator(broker: Broker, listener: str, name: str, key: str) -> LiveBrok
 
 
 def _find(broker: Broker, request: FindCoordinatorRequest, key: str, context: RequestContext) -> Coordinator:
-    if request.key_type == GROUP:
-        if not broker.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, key):
-            return _refused(key, ErrorCode.GROUP_AUTHORIZATION_FAILED, "DESCRIBE on the group is needed")
-        return _found(broker, OFFSETS_TOPIC, key, context)
-    if request.key_type == TRANSACTION:
-        if not broker.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
-            error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            return _refused(key, error, "DESCRIBE on the transactional id is needed")
-        return _found(broker, TRANSACTIONS_TOPIC, key, context)
+    if request.key_type in _KINDS:
+        kind, error, noun, topic = _KINDS[request.key_type]
+        if not broker.authorizer.allows(context, AclOperation.DESCRIBE, kind, key):
+            return _refused(key, error, f"DESCRIBE on the {noun} is needed")
+        try:
+            found = _coordinator(broker, context.listener, topic, key)
+        except BrokerError as problem:  # clients try again
+            return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, problem.detail)
+        return Coordinator(key=key, node_id=found.node_id, host=found.host, port=found.port)
     is_share = request.key_type == SHARE and context.api_version >= FIRST_VERSION_WITH_SHARE_GROUPS
     if is_share and not broker.authorizer.allows_cluster(context, AclOperation.CLUSTER_ACTION):
         denied = cluster_denied(AclOperation.CLUSTER_ACTION)
         return _refused(key, denied.code, denied.detail)
     return _refused(key, ErrorCode.INVALID_REQUEST, "this broker coordinates consumer groups and transactions only")
-
-
-def _found(broker: Broker, topic: str, key: str, context: RequestContext) -> Coordinator:
-    try:
-        found = _coordinator(broker, context.listener, topic, key)
-    except BrokerError as problem:  # clients try again
-        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, problem.detail)
-    return Coordinator(key=key, node_id=found.node_id, host=found.host, port=found.port)
 
 
 def _refused(key: str, error: ErrorCode, message: str) -> Coordinator:

@@ -1,8 +1,8 @@
 """Requests about groups on a node: each group is answered by its coordinator only, and when its log is replicated.
 
 `handle` is around the handlers of the group APIs; a single broker calls those themselves. A request about several
-groups is split into one for each, because each group may have another coordinator. The handler modules have a function
-`refused` that makes the answer with an error. Not a handler.
+groups is split into one for each, because each group may have another coordinator. A handler module has a function
+`refused` if its answer with an error has more than the error. Not a handler.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.broker.serving.pending import Pending, completed, gathered
+from kcli.broker.serving.request_context import error_response
 from kcli.error_codes import ErrorCode
 from kcli.protocol.registry import ApiKey
 
@@ -57,7 +58,7 @@ def handle(
     key = context.api_key
     if key == ApiKey.LIST_GROUPS:
         if partitions.is_loading:
-            return module.refused(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, context.api_version)
+            return error_response(context, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return module.handle(broker, request, context)
     many = _MANY.get(ApiKey(key))
     if many is None or context.api_version < many.first_version:
@@ -86,7 +87,9 @@ def _answer(
     """Answer a request about one group."""
 
     def refuse(error: ErrorCode) -> Any:
-        return module.refused(request, error, context.api_version)
+        if hasattr(module, "refused"):
+            return module.refused(request, error, context.api_version)
+        return error_response(context, error)
 
     error = partitions.error_of(group_id)
     if error:

@@ -20,7 +20,7 @@ def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -
     """Return error 27 if the member must rejoin."""
     if not broker.authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
         return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return broker.groups.heartbeat(request, context)
+    return broker.groups.classic.heartbeat(request, context)
 
 
 def refused(request: HeartbeatRequest, error: ErrorCode, version: int) -> HeartbeatResponse:

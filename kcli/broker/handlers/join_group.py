@@ -22,7 +22,7 @@ def handle(broker: Broker, request: JoinGroupRequest, context: RequestContext) -
     """Return the member id and generation, and for the leader the subscriptions of all members."""
     if not broker.authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
         return completed(refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, context.api_version))
-    return broker.groups.join(request, context)
+    return broker.groups.classic.join(request, context)
 
 
 def refused(request: JoinGroupRequest, error: ErrorCode, version: int) -> JoinGroupResponse:

@@ -17,9 +17,4 @@ def handle(broker: Broker, request: LeaveGroupRequest, context: RequestContext) 
     """Return a result per member; before v3 one for the only member."""
     if not broker.authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
         return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return broker.groups.leave(request, context)
-
-
-def refused(request: LeaveGroupRequest, error: ErrorCode, version: int) -> LeaveGroupResponse:
-    """Return the answer of a broker that does not coordinate the group, or cannot answer now."""
-    return LeaveGroupResponse(error_code=error)
+    return broker.groups.classic.leave(request, context)

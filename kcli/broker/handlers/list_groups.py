@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.serving.request_context import RequestContext
-from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -27,8 +26,3 @@ def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) 
             if authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
         ]
     return response
-
-
-def refused(request: ListGroupsRequest, error: ErrorCode, version: int) -> ListGroupsResponse:
-    """Return the answer while groups are loaded."""
-    return ListGroupsResponse(error_code=error)

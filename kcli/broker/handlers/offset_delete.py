@@ -82,8 +82,3 @@ def _by_topic(
         row = OffsetDeleteResponsePartition(partition_index=partition.partition, error_code=errors[partition])
         topic.partitions.append(row)
     return list(topics.values())
-
-
-def refused(request: OffsetDeleteRequest, error: ErrorCode, version: int) -> OffsetDeleteResponse:
-    """Return the answer of a broker that does not coordinate the group, or cannot answer now."""
-    return OffsetDeleteResponse(error_code=error)

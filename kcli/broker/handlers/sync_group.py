@@ -26,9 +26,4 @@ def handle(
         return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not broker.authorizer.allows(context, AclOperation.READ, ResourceType.GROUP, request.group_id):
         return sync_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return broker.groups.sync(request, context)
-
-
-def refused(request: SyncGroupRequest, error: ErrorCode, version: int) -> SyncGroupResponse:
-    """Return the answer of a broker that does not coordinate the group, or cannot answer now."""
-    return sync_error(error)
+    return broker.groups.classic.sync(request, context)
