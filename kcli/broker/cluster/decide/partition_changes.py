@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kcli.broker.cluster.decide.elections import ONLINE, PREFERRED, UNCLEAN, Target
-from kcli.broker.cluster.decide.partitions import election_for, remove_from_isrs, topic_setting
+from kcli.broker.cluster.decide.partitions import elect_where, election_for, remove_from_isrs, topic_setting
 from kcli.broker.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicState
 from kcli.broker.cluster.topic_rules import check_replicas
 from kcli.broker.controller.registrations import check_epoch
@@ -132,12 +132,7 @@ def elect_leaders(draft: Draft, config: BrokerConfig, request: ElectLeadersReque
 
     If all partitions are asked for, those that need no election are not in the response.
     """
-    from kcli.protocol.messages.elect_leaders import (
-        ElectLeadersResponse,
-        PartitionResult,
-        ReplicaElectionResult,
-        TopicPartitions,
-    )
+    from kcli.protocol.messages import elect_leaders as messages
 
     requested = request.topic_partitions
     kind = _ELECTIONS.get(request.election_type)
@@ -146,7 +141,7 @@ def elect_leaders(draft: Draft, config: BrokerConfig, request: ElectLeadersReque
         return elections_failed(request, unknown)
     if requested is None:
         requested = [
-            TopicPartitions(topic=name, partitions=sorted(topic.partitions))
+            messages.TopicPartitions(topic=name, partitions=sorted(topic.partitions))
             for name, topic in draft.image.topics.items()
         ]
     results = []
@@ -155,28 +150,30 @@ def elect_leaders(draft: Draft, config: BrokerConfig, request: ElectLeadersReque
         for number in topic.partitions:
             try:
                 _elect(draft, config, TopicPartition(topic.topic, number), kind)
-                rows.append(PartitionResult(partition_id=number, error_message=None))
+                rows.append(messages.PartitionResult(partition_id=number, error_message=None))
             except BrokerError as error:
                 if request.topic_partitions is None and error.code == ErrorCode.ELECTION_NOT_NEEDED:
                     continue
-                rows.append(PartitionResult(partition_id=number, error_code=error.code, error_message=error.detail))
-        results.append(ReplicaElectionResult(topic=topic.topic, partition_result=rows))
-    return ElectLeadersResponse(replica_election_results=results)
+                rows.append(
+                    messages.PartitionResult(partition_id=number, error_code=error.code, error_message=error.detail)
+                )
+        results.append(messages.ReplicaElectionResult(topic=topic.topic, partition_result=rows))
+    return messages.ElectLeadersResponse(replica_election_results=results)
 
 
 def elections_failed(
     request: ElectLeadersRequest, error: BrokerError, version: int = _LAST_OF_ELECTIONS
 ) -> ElectLeadersResponse:
     """Return the error of the whole request, also in the row of each partition: v0 has no other place for it."""
-    from kcli.protocol.messages.elect_leaders import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
+    from kcli.protocol.messages import elect_leaders as messages
 
-    return ElectLeadersResponse(
+    return messages.ElectLeadersResponse(
         error_code=error.code if version else ErrorCode.NONE,
         replica_election_results=[
-            ReplicaElectionResult(
+            messages.ReplicaElectionResult(
                 topic=topic.topic,
                 partition_result=[
-                    PartitionResult(partition_id=number, error_code=error.code, error_message=error.detail)
+                    messages.PartitionResult(partition_id=number, error_code=error.code, error_message=error.detail)
                     for number in topic.partitions
                 ],
             )
@@ -201,22 +198,12 @@ def _elect(draft: Draft, config: BrokerConfig, tp: TopicPartition, kind: str | N
 
 def balance_leaders(draft: Draft, config: BrokerConfig) -> None:
     """Elect the preferred replicas where others lead, as far as they are in sync."""
-    for tp, state in list(draft.image.partitions()):
-        if state.leader != state.replicas[0]:
-            topic_id = draft.image.topics[tp.topic].topic_id
-            election = election_for(draft.image, config, tp.topic, kind=PREFERRED)
-            if (record := election.change(topic_id, tp.partition, state)) is not None:
-                draft.write(record)
+    elect_where(draft, config, lambda state: state.leader != state.replicas[0], kind=PREFERRED)
 
 
 def elect_uncleanly(draft: Draft, config: BrokerConfig) -> None:
     """Elect any active replica in partitions without leader, if unclean.leader.election.enable of the topic is true."""
-    for tp, state in list(draft.image.partitions()):
-        if state.leader == NO_LEADER:
-            topic_id = draft.image.topics[tp.topic].topic_id
-            election = election_for(draft.image, config, tp.topic)
-            if election.kind == UNCLEAN and (record := election.change(topic_id, tp.partition, state)) is not None:
-                draft.write(record)
+    elect_where(draft, config, lambda state: state.leader == NO_LEADER, only=UNCLEAN)
 
 
 # ---- reassignments ----

@@ -93,7 +93,7 @@ def remove_from_isrs(
             for replica, directory in zip(state.replicas, state.directories, strict=False)
         )
 
-    _update(draft, config, concerns, lambda broker: broker != node_id and image.is_active(broker), without=node_id)
+    elect_where(draft, config, concerns, lambda broker: broker != node_id and image.is_active(broker), without=node_id)
 
 
 def remove_after_unclean_stop(draft: Draft, config: BrokerConfig, node_id: int) -> None:
@@ -108,7 +108,7 @@ def remove_unregistered(draft: Draft, config: BrokerConfig, node_id: int) -> Non
 
 def _remove_everywhere(draft: Draft, config: BrokerConfig, node_id: int, *, lost: Sequence[int] = ()) -> None:
     image = draft.image
-    _update(
+    elect_where(
         draft,
         config,
         lambda state: node_id in state.isr or node_id in state.elr,
@@ -121,7 +121,7 @@ def _remove_everywhere(draft: Draft, config: BrokerConfig, node_id: int, *, lost
 def elect_where_leaderless(draft: Draft, config: BrokerConfig, node_id: int) -> None:
     """Elect leaders of partitions without one, after a broker was unfenced."""
     image = draft.image
-    _update(
+    elect_where(
         draft,
         config,
         lambda state: state.leader == NO_LEADER,
@@ -129,15 +129,21 @@ def elect_where_leaderless(draft: Draft, config: BrokerConfig, node_id: int) -> 
     )
 
 
-def _update(
+def elect_where(
     draft: Draft,
     config: BrokerConfig,
     concerns: Callable[[PartitionState], bool],
-    is_active: Callable[[int], bool],
+    is_active: Callable[[int], bool] | None = None,
     *,
+    kind: str | None = None,
+    only: str | None = None,
     without: int | None = None,
     lost: Sequence[int] = (),
 ) -> None:
+    """Hold an election in each partition that it concerns; arguments as of `election_for`.
+
+    `without` is removed from the ISRs. `only`: in topics whose elections are of this kind.
+    """
     image = draft.image
     for name, topic in list(image.topics.items()):
         election = None
@@ -145,7 +151,9 @@ def _update(
             if not concerns(state):
                 continue
             if election is None:
-                election = election_for(image, config, name, is_active=is_active, lost=lost)
-            isr = [one for one in state.isr if one != without]
+                election = election_for(image, config, name, kind=kind, is_active=is_active, lost=lost)
+            if only not in (None, election.kind):
+                break
+            isr = [replica for replica in state.isr if replica != without]
             if (record := election.change(topic.topic_id, number, state, Target(isr=isr))) is not None:
                 draft.write(record)
