@@ -64,30 +64,14 @@ class MBean(NamedTuple):
 class TopicCounts:
     """The counts of one topic. A Produce or Fetch counts once for each of its partitions, as in Kafka."""
 
-    __slots__ = (
-        "bytes_in",
-        "bytes_out",
-        "bytes_rejected",
-        "failed_fetches",
-        "failed_produces",
-        "fetches",
-        "messages_in",
-        "produces",
-    )
-
-    def __init__(self) -> None:
-        for name in self.__slots__:
-            setattr(self, name, 0)
-
-    if TYPE_CHECKING:
-        bytes_in: int
-        bytes_out: int
-        bytes_rejected: int
-        failed_fetches: int
-        failed_produces: int
-        fetches: int
-        messages_in: int
-        produces: int
+    bytes_in = 0
+    bytes_out = 0
+    bytes_rejected = 0
+    failed_fetches = 0
+    failed_produces = 0
+    fetches = 0
+    messages_in = 0
+    produces = 0
 
 
 TOPIC_NAMES = {

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from kcli.broker.log_manager import LogManager
     from kcli.broker.node.peers import Peers
     from kcli.broker.quotas import ClientQuotas, Entity
-    from kcli.broker.replication.local_replicas import Fetchers, LocalReplicas
+    from kcli.broker.replication.fetchers import ReplicaFetchers
+    from kcli.broker.replication.local_replicas import LocalReplicas
     from kcli.broker.serving.timer import Timer
     from kcli.clock import Clock
     from kcli.protocol.primitives import Buffer
@@ -103,7 +104,7 @@ class ReplicaManager:
     def join_cluster(
         self,
         *,
-        fetchers: Fetchers,
+        fetchers: ReplicaFetchers,
         peers: Peers,
         log_config: Callable[[str], LogConfig],
         broker_epoch: Callable[[], int],

@@ -23,28 +23,11 @@ if TYPE_CHECKING:
     from kcli.broker.log.log_config import LogConfig
     from kcli.broker.log_manager import LogManager
     from kcli.broker.node.peers import Peers
+    from kcli.broker.replication.fetchers import ReplicaFetchers
     from kcli.broker.serving.timer import Timer
     from kcli.clock import Clock
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-
-
-class Fetchers(Protocol):
-    """Fetchers of this node's followers: `replication.fetchers.ReplicaFetchers`.
-
-    `throttle(tp, size)` counts fetched bytes, and returns for how many ms the partition must not be fetched.
-    """
-
-    throttle: Callable[[TopicPartition, int], float] | None
-
-    def follow(self, tp: TopicPartition, topic_id: UUID, leader: int, leader_epoch: int) -> None:
-        """Fetch from this leader from now on; it replaces an earlier one."""
-
-    def stop(self, tp: TopicPartition) -> None:
-        """Fetch this partition no longer; an unknown one is ignored."""
-
-    def shutdown(self) -> None:
-        """Stop all."""
 
 
 class Manager(Protocol):
@@ -89,7 +72,7 @@ class LocalReplicas:
         self,
         manager: Manager,
         *,
-        fetchers: Fetchers,
+        fetchers: ReplicaFetchers,
         peers: Peers,
         log_config: Callable[[str], LogConfig],
         broker_epoch: Callable[[], int],
