@@ -4,6 +4,7 @@
 `kcli.cli`; everything that a command decides is here. The functions take a `ConsumerNetworkClient` and a `deadline_ms`
 of its clock.
 
+- `plan`: plans of changes of any resources, and their outcome.
 - `topics`, `cluster`, `configs`: topics, brokers, API versions, settings. `topic_changes`: plans that change topics.
 - `logs`: facts about logs: start and end offsets, record times, sizes, open transactions.
 - `groups`: lists, descriptions, committed offsets, lag, conditions, rates, removal.

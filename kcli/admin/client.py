@@ -19,17 +19,16 @@ if TYPE_CHECKING:
     from kcli.admin.groups.group import Group, GroupMember
     from kcli.admin.groups.group_conditions import WaitResult
     from kcli.admin.groups.listing import FoundGroups
-    from kcli.admin.groups.removal import PlannedGroup, PlannedMember
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.admin.logs.open_transactions import TransactionSurvey
-    from kcli.admin.offsets.apply import Applied
-    from kcli.admin.offsets.offset_plan import IfNoRecord, IfOutOfRange, Plan, Scope, Target
+    from kcli.admin.offsets.offset_plan import IfNoRecord, IfOutOfRange, OffsetPlan, Scope, Target
     from kcli.admin.offsets.plan_files import Positions
     from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
-    from kcli.admin.topic_changes.alterations import AlterationPlan, Wanted
+    from kcli.admin.plan import Applied, Plan, Row
+    from kcli.admin.topic_changes.alterations import Alteration, Wanted
     from kcli.admin.topic_changes.setting_snapshots import SettingStore
-    from kcli.admin.topic_changes.truncation import TruncationPlan
-    from kcli.admin.topics import CreatedTopic, NewTopic, PlannedTopic
+    from kcli.admin.topic_changes.truncation import Truncation
+    from kcli.admin.topics import CreatedTopic, NewTopic, TopicSize
     from kcli.admin.transactions import FoundTransactions, Transaction
     from kcli.assignors.forecast import Changes, Comparison
     from kcli.client.metadata import TopicInfo
@@ -160,16 +159,16 @@ class Admin:
         results = self.create_topics([NewTopic(name, partitions, replication, configs or {})], dry_run=dry_run)
         return _only(results, name)
 
-    def plan_topic_deletion(self, *names: str, internal: bool = False) -> list[PlannedTopic]:
+    def plan_topic_deletion(self, *names: str, internal: bool = False) -> Plan[Row[TopicSize]]:
         """Plan the deletion of topics: their partitions, and about how many records they hold. Changes nothing.
 
-        A topic of the brokers, such as __consumer_offsets, is planned with the error Refused unless `internal`.
+        A topic of the brokers, such as __consumer_offsets, is a row with the error Refused unless `internal`.
         """
         from kcli.admin.topics import plan_topic_deletion
 
         return plan_topic_deletion(self._client, names, self._deadline_ms(), internal=internal)
 
-    def delete_topics(self, plan: Sequence[PlannedTopic]) -> Results[str, None]:
+    def delete_topics(self, plan: Plan[Row[TopicSize]]) -> Results[str, None]:
         """Delete the topics of a plan, with all their records. Errors of the plan and of the broker are by name.
 
         A topic of the same name that was created after the plan is not deleted (Kafka 2.8 and later).
@@ -179,8 +178,8 @@ class Admin:
 
         failed = apply_topic_deletion(self._client, plan, self._deadline_ms())
         results: Results[str, None] = Results()
-        for planned in plan:
-            results.put(planned.topic, planned.error or failed.get(planned.topic))
+        for row in plan.rows:
+            results.put(row.key, row.error or failed.get(row.key))
         return results
 
     def check_cluster(self, *, ignore: Collection[str] = ()) -> list[Finding]:
@@ -193,7 +192,7 @@ class Admin:
 
         return find_faults(inspect_cluster(self._client, self._deadline_ms(), facts=facts_for(ignore)), ignore=ignore)
 
-    def plan_alterations(self, topics: Mapping[str, Wanted], *, internal: bool = False) -> AlterationPlan:
+    def plan_alterations(self, topics: Mapping[str, Wanted], *, internal: bool = False) -> Plan[Alteration]:
         """Plan more partitions, and settings to set and to delete, by topic; the brokers check them. Changes nothing.
 
         A topic that does not exist, or a change that a broker refuses, is a row with its error. More partitions of an
@@ -203,7 +202,7 @@ class Admin:
 
         return plan_alterations(self._client, topics, self._deadline_ms(), internal=internal)
 
-    def plan_setting_undo(self, snapshot_id: str | None = None, *, folder: Path | None = None) -> AlterationPlan:
+    def plan_setting_undo(self, snapshot_id: str | None = None, *, folder: Path | None = None) -> Plan[Alteration]:
         """Plan to restore the topic settings of a snapshot; by default of the last change that was not an undo.
 
         NotFound without such a snapshot, WrongCluster for one of another cluster. Changes nothing.
@@ -217,17 +216,19 @@ class Admin:
         check_cluster(self._client, None, deadline_ms)  # requests the cluster id
         return plan_setting_undo(self._client, store.last(self._client.metadata.cluster.cluster_id), deadline_ms)
 
-    def alter_topics(self, plan: AlterationPlan, *, folder: Path | None = None) -> Results[tuple[str, str], str | None]:
+    def alter_topics(
+        self, plan: Plan[Alteration], *, folder: Path | None = None
+    ) -> Results[tuple[str, str], str | None]:
         """Make the changes of a plan; new values and errors by topic and setting (or "partitions").
 
-        The old settings are saved first, in `folder`, by default $XDG_STATE_HOME/kcli/topic-settings. The error of a
-        refused row is raised, and Refused for a topic that has changed since, WrongCluster, SnapshotError: then nothing
-        is changed.
+        The old settings are saved first, in `folder`, by default $XDG_STATE_HOME/kcli/topic-settings. PlanRefused for a
+        plan with an error, Refused for a topic that has changed since, WrongCluster, SnapshotError: then nothing is
+        changed.
         """
         from kcli.admin.topic_changes.alterations import apply_alterations
         from kcli.client.requests import Results
 
-        failed = apply_alterations(self._client, plan, _setting_store(folder), self._deadline_ms())
+        failed = apply_alterations(self._client, plan, _setting_store(folder), self._deadline_ms()).errors
         results: Results[tuple[str, str], str | None] = Results()
         for row in plan.changes:
             results.put(row.key, failed.get(row.key, row.new))
@@ -235,7 +236,7 @@ class Admin:
 
     def plan_truncation(
         self, topics: Mapping[str, list[int] | None], cut: Place, *, allow_future: bool = False
-    ) -> TruncationPlan:
+    ) -> Plan[Truncation]:
         """Plan to delete the records before a place in these partitions (None: all of a topic). Changes nothing.
 
         The rows have the number of offsets that each partition loses, and the groups that have not read them. Refused
@@ -245,10 +246,10 @@ class Admin:
 
         return plan_truncation(self._client, topics, cut, self._deadline_ms(), allow_future=allow_future)
 
-    def truncate(self, plan: TruncationPlan) -> Results[TopicPartition, int]:
+    def truncate(self, plan: Plan[Truncation]) -> Results[TopicPartition, int]:
         """Delete the records of a plan; new first offsets and errors by partition. They cannot be restored.
 
-        The error of a refused row is raised, and Refused for a topic that was recreated since: nothing is deleted.
+        PlanRefused for a plan with an error, and Refused for a topic that was recreated since: nothing is deleted.
         """
         from kcli.admin.topic_changes.truncation import apply_truncation
 
@@ -326,10 +327,10 @@ class Admin:
         observed = observe_twice(self._client, dict.fromkeys(names), interval_s * 1000, self._timeout_ms)
         return Results({name: explain(seen) for name, seen in observed.values.items()}, observed.errors)
 
-    def plan_group_deletion(self, *names: str) -> list[PlannedGroup]:
+    def plan_group_deletion(self, *names: str) -> Plan[Row[GroupSurvey]]:
         """Plan the deletion of groups, with their committed offsets. Changes nothing.
 
-        A group with members is planned with its error, NON_EMPTY_GROUP.
+        A group with members is a row with its error, NON_EMPTY_GROUP.
         """
         from kcli.admin.groups.removal import plan_group_deletion
 
@@ -342,8 +343,10 @@ class Admin:
         if it cannot be saved: then nothing is deleted.
         """
         from kcli.admin.offsets.apply import apply_group_deletion
+        from kcli.client.requests import Results
 
-        return apply_group_deletion(self._client, names, _store(folder), self._deadline_ms())
+        applied = apply_group_deletion(self._client, names, _store(folder), self._deadline_ms())
+        return Results({name: None for name, error in applied.results.items() if error is None}, applied.errors)
 
     def plan_member_removal(
         self,
@@ -353,10 +356,10 @@ class Admin:
         instances: Iterable[str] = (),
         clients: Iterable[str] = (),
         every: bool = False,
-    ) -> list[PlannedMember]:
+    ) -> Plan[Row[GroupMember]]:
         """Plan the removal of members by member id, instance id or client id, or of `every` member. Changes nothing.
 
-        An id that no member has is planned with its error, UNKNOWN_MEMBER_ID.
+        The key of a row is the member id. An id that no member has is a row with its error, UNKNOWN_MEMBER_ID.
         """
         from kcli.admin.groups.removal import plan_member_removal
 
@@ -427,7 +430,7 @@ class Admin:
         topics: Scope = None,
         if_no_record: IfNoRecord = "refuse",
         if_out_of_range: IfOutOfRange = "refuse",
-    ) -> Plan:
+    ) -> OffsetPlan:
         """Plan to move the committed offsets of groups to a target of `kcli.admin.offsets.offset_plan`.
 
         Targets are places of `kcli.log_place`, ToCurrent, ShiftBy and FromOffsets. `topics` maps topics to
@@ -449,7 +452,7 @@ class Admin:
 
     def plan_copy(
         self, group: str, to_group: str, *, topics: Scope = None, if_out_of_range: IfOutOfRange = "refuse"
-    ) -> Plan:
+    ) -> OffsetPlan:
         """Plan to commit the offsets, leader epochs and metadata of one group for another one. Changes nothing.
 
         NotFound if the group has no committed offsets in `topics`.
@@ -460,7 +463,7 @@ class Admin:
         plan, _ = plan_copy(self._client, group, to_group, deadline_ms, scope=topics, if_out_of_range=if_out_of_range)
         return plan
 
-    def plan_delete(self, group: str, topics: Scope) -> Plan:
+    def plan_delete(self, group: str, topics: Scope) -> OffsetPlan:
         """Plan to delete the committed offsets of a group in these topics (KIP-496). Changes nothing.
 
         NotFound for a topic or partition without a committed offset.
@@ -469,7 +472,7 @@ class Admin:
 
         return plan_delete(self._client, group, topics, self._deadline_ms())
 
-    def plan_undo(self, snapshot_id: str | None = None, *, folder: Path | None = None) -> Plan:
+    def plan_undo(self, snapshot_id: str | None = None, *, folder: Path | None = None) -> OffsetPlan:
         """Plan to restore the offsets of a snapshot; by default, of the last change on this cluster that was not an
         undo.
 
@@ -484,7 +487,7 @@ class Admin:
         check_cluster(self._client, None, deadline_ms)  # requests the cluster id
         return plan_undo(self._client, store.last(self._client.metadata.cluster.cluster_id), deadline_ms)
 
-    def apply(self, plan: Plan, *, folder: Path | None = None) -> Applied:
+    def apply(self, plan: OffsetPlan, *, folder: Path | None = None) -> Applied:
         """Write a plan, after its assumptions are checked again and a snapshot is saved.
 
         Before anything is written: PlanRefused for a refused row, GroupInUse for a group with members, PlanOutdated for

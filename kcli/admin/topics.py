@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from kcli.admin.plan import Plan, Row
 from kcli.client.requests import Confirm, Results, fan_out, fan_out_changes, half_deadline
 from kcli.client.routing import locate_controller
 from kcli.error_codes import ErrorCode
@@ -261,25 +262,20 @@ def broker_timeout_ms(client: ConsumerNetworkClient, deadline_ms: float) -> int:
     return max(1, int(remaining_ms * 0.9))
 
 
-class PlannedTopic(NamedTuple):
-    """A topic to delete, or the `error` that prevents it.
+class TopicSize(NamedTuple):
+    """A topic to delete. `records` is the sum of end offsets minus start offsets, an upper bound; None: not known."""
 
-    `records` is the sum of end offsets minus start offsets, an upper bound; None if a partition did not answer.
-    """
-
-    topic: str
-    topic_id: UUID | None = None
-    partitions: int | None = None
-    records: int | None = None
-    error: KcliError | None = None
+    topic_id: UUID | None
+    partitions: int | None
+    records: int | None
 
 
 def plan_topic_deletion(
     client: ConsumerNetworkClient, names: Iterable[str], deadline_ms: float, *, internal: bool = False
-) -> list[PlannedTopic]:
+) -> Plan[Row[TopicSize]]:
     """Plan the deletion of these topics. Changes nothing.
 
-    A topic that does not exist is planned with its error. An internal topic (of groups or transactions) is planned with
+    A topic that does not exist is a row with its error. An internal topic (of groups or transactions) is
     Refused unless `internal`: brokers delete it with the state of all groups or transactions.
     """
     names = list(dict.fromkeys(names))
@@ -287,24 +283,25 @@ def plan_topic_deletion(
     described.errors = with_similar_topics(client, described.errors, deadline_ms)
     partitions = [TopicPartition(t.name, number) for t in described.values.values() for number in t.partitions]
     bounds = partition_bounds(client, partitions, deadline_ms)
-    plan = []
+    rows: list[Row[TopicSize]] = []
     for name in names:
         if name in described.errors:
-            plan.append(PlannedTopic(name, error=described.errors[name]))
+            rows.append(Row(name, error=described.errors[name]))
             continue
         topic = described.values[name]
         counts = [bounds.values.get(TopicPartition(name, number)) for number in topic.partitions]
         records = sum(b.end - b.start for b in counts if b is not None) if None not in counts else None
         error = Refused(_INTERNAL) if topic.internal and not internal else None
-        plan.append(PlannedTopic(name, topic.topic_id, len(topic.partitions), records, error))
-    return plan
+        size = TopicSize(topic.topic_id, len(topic.partitions), records)
+        rows.append(Row(name, size, action="delete", error=error))
+    return Plan("topic-delete", tuple(rows), permanent="deleted topics and their records cannot be restored")
 
 
 def apply_topic_deletion(
-    client: ConsumerNetworkClient, plan: Sequence[PlannedTopic], deadline_ms: float
+    client: ConsumerNetworkClient, plan: Plan[Row[TopicSize]], deadline_ms: float
 ) -> dict[str, KcliError]:
     """Delete the topics of the plan that have no error, by id where possible; return the errors by name."""
-    requested = {planned.topic: planned.topic_id for planned in plan if planned.error is None}
+    requested = {row.key: row.old.topic_id if row.old else None for row in plan.changes}
     return delete_topics(client, requested, deadline_ms).errors if requested else {}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kcli.admin.plan import Plan, Row
 from kcli.client.requests import Results, ask_nodes, half_deadline
 from kcli.client.routing import TRANSACTION, Coordinators, all_brokers, ask_coordinator
 from kcli.error_codes import ErrorCode
@@ -23,6 +24,7 @@ STATES = (
     *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead"),
     "PrepareEpochFence",
 )
+PERMANENT = "an abort cannot be undone: the records of the transaction stay invisible to readers with read_committed"
 _OPEN_STATES = {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
 
 
@@ -161,6 +163,16 @@ def similar_ids(client: ConsumerNetworkClient, absent: Sequence[str], deadline_m
         return {}
     existing = sorted({row.transactional_id for rows in listed.values.values() for row in rows})
     return {name: hint for name in absent if (hint := did_you_mean(name, existing))}
+
+
+def plan_abort(found: Results[str, Transaction], names: Iterable[str]) -> Plan[Row[Transaction]]:
+    """Plan to abort the open transactions of these ids. Without an open one, an id is kept as it is. Pure."""
+    rows: list[Row[Transaction]] = []
+    for name in names:
+        transaction = found.values.get(name)
+        action = "abort" if transaction is None or transaction.is_open else "keep"
+        rows.append(Row(name, transaction, action=action, error=found.errors.get(name)))
+    return Plan("abort", tuple(rows), permanent=PERMANENT)
 
 
 def abort_transactions(

@@ -14,6 +14,7 @@ One thread runs a command. Signals are handled by Python's default, except where
   network, protocol or broker; therefore most imports of the library are inside `run`.
 - `kcli --version` is answered in `kcli/__main__.py`, before anything is imported.
 - Only `parser` touches typer. It rewords typer's usage errors.
+- A command that changes something makes a `kcli.admin.plan.Plan`, and passes it to `run_plan` with a `View` of it.
 - A command reports an error by raising it; `app.report` prints one line and returns the status of
   `exit_status.status_of`.
 - Options travel as one value: a NamedTuple whose fields are options, with a `check()` if they depend on each other.

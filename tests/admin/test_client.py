@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kcli.admin.client import Admin
-from kcli.admin.offsets.apply import PlanRefused
 from kcli.admin.offsets.offset_plan import FromOffsets
+from kcli.admin.plan import PlanRefused
 from kcli.admin.topic_changes.alterations import Wanted
 from kcli.assignors.forecast import Changes
 from kcli.broker.testing.embedded import EmbeddedBroker
@@ -54,7 +54,7 @@ def test_topics_are_created_described_and_deleted(admin: Admin) -> None:
     with pytest.raises(BrokerError, match="TOPIC_ALREADY_EXISTS"):
         admin.create_topic("bills")
     plan = admin.plan_topic_deletion("bills", "none")
-    assert [(planned.topic, planned.records) for planned in plan] == [("bills", 0), ("none", None)]
+    assert [(row.key, row.old and row.old.records) for row in plan.rows] == [("bills", 0), ("none", None)]
     deleted = admin.delete_topics(plan)
     assert (list(deleted.values), list(deleted.errors)) == (["bills"], ["none"])
     assert len(admin.describe_cluster().brokers) == 1
@@ -156,8 +156,8 @@ def test_offsets_are_copied_and_deleted(admin: Admin, tmp_path: Path) -> None:
 
 
 def test_groups_are_deleted_with_their_offsets_and_restored(admin: Admin, tmp_path: Path) -> None:
-    (planned,) = admin.plan_group_deletion("billing")
-    assert (planned.error, planned.survey and len(planned.survey.partitions)) == (None, 1)
+    (row,) = admin.plan_group_deletion("billing").rows
+    assert (row.error, row.old and len(row.old.partitions)) == (None, 1)
     results = admin.delete_groups("billing", "none", folder=tmp_path)
     assert list(results.values) == ["billing"]
     assert results.errors["none"].code is ErrorCode.GROUP_ID_NOT_FOUND  # type: ignore[attr-defined]
@@ -190,10 +190,10 @@ def test_members_are_removed_and_the_next_assignment_is_forecast(broker: Embedde
         assert [move.partition for move in comparison.moved] == [T1]
         with pytest.warns(DeprecationWarning, match=r"Admin\.forecast"):
             assert admin.foresee("readers", "sticky").moves == []
-        (planned,) = admin.plan_member_removal("readers", instances=["reader-1"])
-        assert planned.member is not None
-        removed = admin.remove_members("readers", [planned.member])
-        assert (list(removed.values), removed.errors) == ([planned.name], {})
+        (row,) = admin.plan_member_removal("readers", instances=["reader-1"]).rows
+        assert row.old is not None
+        removed = admin.remove_members("readers", [row.old])
+        assert (list(removed.values), removed.errors) == ([row.key], {})
     finally:
         consumer.close()
     with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):

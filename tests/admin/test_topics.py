@@ -9,9 +9,10 @@ from uuid import UUID
 
 import pytest
 
+from kcli.admin.plan import Plan, Row
 from kcli.admin.topics import (
     NewTopic,
-    PlannedTopic,
+    TopicSize,
     apply_topic_deletion,
     create_partitions,
     create_topics,
@@ -162,11 +163,11 @@ def test_topics_are_deleted_by_name_on_an_old_broker() -> None:
 def test_only_planned_topics_without_an_error_are_deleted() -> None:
     answers = deleting(lambda request: [DeletableTopicResult(name=t.name, topic_id=t.topic_id) for t in request.topics])
     with loopback_broker(answers) as broker, asking(broker) as (client, deadline):
-        missing = PlannedTopic("b", error=BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="b"))
-        assert apply_topic_deletion(client, [PlannedTopic("a", A, 1, 0), missing], deadline) == {}
+        missing: Row[TopicSize] = Row("b", error=BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="b"))
+        assert apply_topic_deletion(client, Plan("delete", (Row("a", TopicSize(A, 1, 0)), missing)), deadline) == {}
         assert [t.topic_id for t in broker.requests[-1].topics] == [A]
         asked = len(broker.requests)
-        assert apply_topic_deletion(client, [missing], deadline) == {}
+        assert apply_topic_deletion(client, Plan("delete", (missing,)), deadline) == {}
         assert len(broker.requests) == asked
 
 

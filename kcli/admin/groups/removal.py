@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kcli.admin.groups.describe import describe_groups
-from kcli.admin.groups.group import CLASSIC, CONSUMER, Group, GroupMember, is_absent
+from kcli.admin.groups.group import CLASSIC, CONSUMER, SHARE, Group, GroupMember, is_absent
+from kcli.admin.plan import Plan, Row
 from kcli.client.requests import Located, Results, fan_out_changes
 from kcli.client.routing import Coordinators
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, UnsupportedVersion
-from kcli.text import format_count
+from kcli.text import format_count, group_text
 
 if TYPE_CHECKING:
     from kcli.admin.groups.survey import GroupSurvey
@@ -24,42 +25,43 @@ _FIRST_WITH_MEMBERS = 3
 _LONGEST_REASON = 255
 
 
-class PlannedGroup(NamedTuple):
-    """A group to delete, with its committed offsets in `survey`; or the `error` that prevents it."""
-
-    group: str
-    survey: GroupSurvey | None = None
-    error: KcliError | None = None
-
-
-def plan_group_deletion(client: ConsumerNetworkClient, groups: Iterable[str], deadline_ms: float) -> list[PlannedGroup]:
-    """Plan the deletion of these groups. One with members, or that does not exist, is planned with its error."""
+def plan_group_deletion(
+    client: ConsumerNetworkClient, groups: Iterable[str], deadline_ms: float
+) -> Plan[Row[GroupSurvey]]:
+    """Plan the deletion of these groups. One with members, or that does not exist, is a row with its error."""
     from kcli.admin.groups.listing import with_suggestions
     from kcli.admin.groups.survey import survey_groups
 
     names = list(groups)
     surveys = survey_groups(client, names, deadline_ms)
     surveys.errors = with_suggestions(client, surveys.errors, deadline_ms)
-    return [plan_group(name, surveys.values.get(name) or surveys.errors[name]) for name in names]
+    rows = [plan_group(name, surveys.values.get(name) or surveys.errors[name]) for name in names]
+    return Plan("group-delete", tuple(rows), permanent=_permanent(rows))
 
 
-def plan_group(name: str, survey: GroupSurvey | KcliError) -> PlannedGroup:
+def plan_group(name: str, survey: GroupSurvey | KcliError) -> Row[GroupSurvey]:
     """Plan the deletion of one group: only a group without members can be deleted. Pure."""
     if isinstance(survey, KcliError):
-        return PlannedGroup(name, error=survey)
-    members = len(survey.group.members)
-    if members:
+        return Row(name, error=survey)
+    error = None
+    if members := len(survey.group.members):
         message = f"the group has {format_count(members, 'member')}"
-        return PlannedGroup(name, survey, BrokerError(ErrorCode.NON_EMPTY_GROUP, message, group=name))
-    return PlannedGroup(name, survey)
+        error = BrokerError(ErrorCode.NON_EMPTY_GROUP, message, group=name)
+    return Row(name, survey, action="delete", error=error)
 
 
-class PlannedMember(NamedTuple):
-    """A member to remove, or the `error` that prevents it. `name` is the member id, or the id that was not found."""
+def _permanent(rows: Iterable[Row[GroupSurvey]]) -> str:
+    """Return a sentence about the groups of which an undo has nothing to restore."""
+    deleted = [(row.key, row.old) for row in rows if row.is_change and row.old is not None]
+    share = [name for name, survey in deleted if survey.group.type == SHARE]
+    bare = [name for name, survey in deleted if name not in share and not _has_offsets(survey)]
+    reasons = ((share, "the start offsets of share groups are not saved"), (bare, "without committed offsets"))
+    named = [f"{', '.join(map(group_text, names))} ({why})" for names, why in reasons if names]
+    return f"the deletion cannot be undone: {', '.join(named)}" if named else ""
 
-    name: str
-    member: GroupMember | None = None
-    error: KcliError | None = None
+
+def _has_offsets(survey: GroupSurvey) -> bool:
+    return any(partition.committed is not None for partition in survey.partitions)
 
 
 def plan_member_removal(
@@ -69,13 +71,13 @@ def plan_member_removal(
     clients: Collection[str] = (),
     *,
     every: bool = False,
-) -> list[PlannedMember]:
+) -> Plan[Row[GroupMember]]:
     """Plan the removal of the members with these ids, instance ids or client ids, each once; or of `every` member.
 
-    An id that no member has is planned with its error, UNKNOWN_MEMBER_ID. Pure.
+    The key of a row is the member id. An id that no member has is a row with its error, UNKNOWN_MEMBER_ID. Pure.
     """
     selected = [m for m in group.members if every or _is_selected(m, members, instances, clients)]
-    plan = [PlannedMember(m.id, m, _removal_error(group, m)) for m in selected]
+    rows: list[Row[GroupMember]] = [Row(m.id, m, action="remove", error=_removal_error(group, m)) for m in selected]
     missing: Sequence[tuple[str, str]] = (
         *(("member", name) for name in members if name not in {m.id for m in selected}),
         *(("instance id", name) for name in instances if name not in {m.instance_id for m in selected}),
@@ -83,8 +85,9 @@ def plan_member_removal(
     )
     for kind, name in missing:
         message = f"no member of the group has the {kind} {name}"
-        plan.append(PlannedMember(name, error=BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, message, group=group.group)))
-    return plan
+        rows.append(Row(name, error=BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, message, group=group.group)))
+    permanent = "a removal cannot be undone; a live member joins again by itself"
+    return Plan("remove-members", tuple(rows), permanent=permanent)
 
 
 def _is_selected(

@@ -7,46 +7,48 @@ transaction that a coordinator knows: the coordinator could commit the other par
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kcli.admin.logs.open_transactions import Producer, active_producers, survey_transactions
+from kcli.admin.logs.open_transactions import OpenTransaction, Producer, active_producers, survey_transactions
+from kcli.admin.plan import Plan, Row
+from kcli.admin.transactions import PERMANENT
 from kcli.client.routing import ask_leaders
 from kcli.errors import KcliError, NotFound, Refused
 from kcli.structs import TopicPartition
 from kcli.visible import shell_word
 
 if TYPE_CHECKING:
-    from kcli.admin.logs.open_transactions import OpenTransaction
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.protocol.messages.write_txn_markers import WriteTxnMarkersResponse
 
 
-class PlannedMarker(NamedTuple):
-    """The abort of the transaction that starts at `start_offset`, or the `error` that prevents it."""
+@dataclass(frozen=True)
+class HangingAbort(Row[OpenTransaction]):
+    """The abort of the transaction that starts at `start_offset`; the key is the partition."""
 
-    tp: TopicPartition
-    start_offset: int
+    start_offset: int = 0
     producer: Producer | None = None
-    transaction: OpenTransaction | None = None
-    error: KcliError | None = None
 
 
 def plan_marker(
     client: ConsumerNetworkClient, tp: TopicPartition, start_offset: int, deadline_ms: float
-) -> PlannedMarker:
-    """Return the abort of a hanging transaction. Its error is NotFound without an open transaction at this offset, and
-    Refused if a coordinator knows the transaction, or if one of them did not answer.
+) -> Plan[HangingAbort]:
+    """Plan the abort of a hanging transaction, in one row.
+
+    Its error is NotFound without an open transaction at this offset, and Refused if a coordinator knows the
+    transaction, or if one of them did not answer.
     """
     asked = active_producers(client, [tp], deadline_ms)
     if tp in asked.errors:
-        return PlannedMarker(tp, start_offset, error=asked.errors[tp])
+        return _plan(HangingAbort(tp, error=asked.errors[tp], start_offset=start_offset))
     open_producers = [producer for producer in asked.values[tp] if producer.transaction_start >= 0]
     producer = next((producer for producer in open_producers if producer.transaction_start == start_offset), None)
     if producer is None:
         starts = ", ".join(str(producer.transaction_start) for producer in open_producers)
         others = f"those that are open start at {starts}" if starts else "no transaction is open there"
         text = f"no open transaction of {tp} starts at offset {start_offset}; {others}"
-        return PlannedMarker(tp, start_offset, error=NotFound(text))
+        return _plan(HangingAbort(tp, error=NotFound(text), start_offset=start_offset))
     survey = survey_transactions(client, [tp], deadline_ms)
     found = next((transaction for transaction in survey.transactions if transaction.start_offset == start_offset), None)
     error: KcliError | None = None
@@ -60,10 +62,14 @@ def plan_marker(
             f"the coordinator of {found.transactional_id} knows the transaction (state {found.state}); abort it with "
             f"`kcli transaction abort -- {shell_word(str(found.transactional_id))}`"
         )
-    return PlannedMarker(tp, start_offset, producer, found, error)
+    return _plan(HangingAbort(tp, found, None, "abort", "", error, start_offset, producer))
 
 
-def write_abort_marker(client: ConsumerNetworkClient, planned: PlannedMarker, deadline_ms: float) -> None:
+def _plan(row: HangingAbort) -> Plan[HangingAbort]:
+    return Plan("abort", (row,), permanent=PERMANENT)
+
+
+def write_abort_marker(client: ConsumerNetworkClient, row: HangingAbort, deadline_ms: float) -> None:
     """Have the leader write a marker that aborts the planned transaction. Raise the error of the partition.
 
     A request with a lost response is repeated: without an open transaction, the marker changes nothing.
@@ -74,7 +80,7 @@ def write_abort_marker(client: ConsumerNetworkClient, planned: PlannedMarker, de
         WriteTxnMarkersRequest,
     )
 
-    producer, tp = planned.producer, planned.tp
+    producer, tp = row.producer, row.key
     assert producer is not None
     marker = WritableTxnMarker(
         producer_id=producer.id,

@@ -1,7 +1,7 @@
 """Changes of committed offsets: plan, show, check again, save a snapshot, apply, undo.
 
-`offset_plan.Plan` is the object to know: rows with old and new offset and a reason. It is plain data that can be saved
-(`plan_files`), read again (`plan_reading`), previewed (`preview`) and applied (`apply.apply_plan`).
+`offset_plan.OffsetPlan` is the object to know: rows with old and new offset and a reason. It is plain data that can be
+saved (`plan_files`), read again (`plan_reading`), previewed (`preview`) and applied (`apply.apply_plan`).
 
 - `offset_plan`: targets and the pure decision, one row per partition.
 - `reset`: plans for reset, copy and delete from the current state; `undo`: plans from a snapshot.

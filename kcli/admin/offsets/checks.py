@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.committed_offsets import committed_offsets
@@ -17,7 +18,7 @@ from kcli.text import format_count, group_text
 if TYPE_CHECKING:
     from kcli.admin.groups.group import Group
     from kcli.admin.logs.log_bounds import LogBounds
-    from kcli.admin.offsets.offset_plan import Plan, Row
+    from kcli.admin.offsets.offset_plan import OffsetPlan, OffsetRow
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 
 
@@ -90,7 +91,7 @@ def in_use_reason(group: Group) -> str | None:
     return f"is {group.state} with {format_count(members, 'member')}; stop them first"
 
 
-def check_commits(client: ConsumerNetworkClient, rows: Iterable[Row], deadline_ms: float) -> None:
+def check_commits(client: ConsumerNetworkClient, rows: Iterable[OffsetRow], deadline_ms: float) -> None:
     """Raise PlanOutdated unless the committed offsets are those of the rows, and no open transaction may change them.
 
     Unchanged ("keep") rows count too, because the user has agreed to them; skipped rows do not.
@@ -115,7 +116,7 @@ def _change_of(difference: Difference) -> str:
     return f"had {before} when the plan was made, and has {now} now"
 
 
-def refuse_unreachable(client: ConsumerNetworkClient, plan: Plan, deadline_ms: float) -> Plan:
+def refuse_unreachable(client: ConsumerNetworkClient, plan: OffsetPlan, deadline_ms: float) -> OffsetPlan:
     """Return the plan with moves refused whose new offset is outside the log now, or whose log bounds are unknown.
 
     A plan of kind "undo" is not checked, because an undo restores any offset.
@@ -124,17 +125,17 @@ def refuse_unreachable(client: ConsumerNetworkClient, plan: Plan, deadline_ms: f
     if plan.kind == "undo" or not moved:
         return plan
     bounds = settled_bounds(client, moved, deadline_ms)
-    return plan._replace(rows=tuple(_in_bounds(row, bounds) for row in plan.rows))
+    return replace(plan, rows=tuple(_in_bounds(row, bounds) for row in plan.rows))
 
 
-def _in_bounds(row: Row, bounds: LogBounds) -> Row:
+def _in_bounds(row: OffsetRow, bounds: LogBounds) -> OffsetRow:
     if row.action != "move" or row.new is None:
         return row
     start, end = bounds.starts.get(row.tp), bounds.ends.get(row.tp)
     for error in (end, start):
         if isinstance(error, KcliError):
-            return row._replace(new=None, action="refuse", why=error.message, error=error)
+            return replace(row, new=None, action="refuse", why=error.message, error=error)
     if isinstance(start, int) and isinstance(end, int) and not start <= row.new.offset <= end:
         why = f"{where_outside(row.new.offset, start, end)} now"
-        return row._replace(new=None, action="refuse", why=why)
+        return replace(row, new=None, action="refuse", why=why)
     return row

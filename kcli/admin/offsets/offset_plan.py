@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from kcli.admin.plan import Plan, Row
 from kcli.errors import KcliError
 from kcli.log_place import Place, resolve
 from kcli.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -95,66 +96,59 @@ class FirstRecord(NamedTuple):
     key_size: int | None = None
 
 
-class Row(NamedTuple):
-    """Change of one partition: `old` is the committed offset now, `new` the one after the plan; None: no offset.
+@dataclass(frozen=True)
+class OffsetRow(Row[OffsetAndMetadata]):
+    """Change of one partition; its key is the group and the partition.
 
-    `action`: "move" and "delete" are written; "keep" is already as requested; "skip" is left unchanged by an option;
-    "refuse" cannot be done and prevents the whole plan. `why` is the reason, as a part of a sentence. `reread` and
-    `skipped` count offsets in the log (some may have no record: compaction, control records); 0 with unknown bounds.
-    Without a committed offset all offsets before the new one are skipped. `bytes` is an estimate of their size on disk;
-    `bytes` and `first` are None until `preview` fills them. `error` is a broker's error for a refused row.
+    "move" and "delete" are written; `old` is the committed offset now, `new` the one after the plan; None: no offset.
+    `reread` and `skipped` count offsets in the log (some may have no record: compaction, control records); 0 with
+    unknown bounds. Without a committed offset all offsets before the new one are skipped. `bytes` is an estimate of
+    their size on disk; `bytes` and `first` are None until `preview` fills them.
     """
 
-    group: str
-    tp: TopicPartition
-    old: OffsetAndMetadata | None
-    new: OffsetAndMetadata | None
-    action: Action
-    why: str = ""
+    action: Action = "move"
     reread: int = 0
     skipped: int = 0
     bytes: int | None = None
     first: FirstRecord | None = None
-    error: KcliError | None = None
+
+    @property
+    def group(self) -> str:
+        group: str = self.key[0]
+        return group
+
+    @property
+    def tp(self) -> TopicPartition:
+        tp: TopicPartition = self.key[1]
+        return tp
+
+    @property
+    def resource(self) -> str:
+        return f"{self.tp} of group {self.group}"
+
+    @property
+    def is_refused(self) -> bool:
+        """The action says so: a row of a plan file may have an error from an earlier application."""
+        return self.action == "refuse"
 
 
-class Plan(NamedTuple):
-    """Rows sorted by group and partition; made at `made_ms` (since the epoch), when the groups had `states`.
-
-    `cluster_id` is the cluster for which the plan was made, None if unknown; it cannot be applied to another one.
-    """
-
-    kind: Kind
-    rows: tuple[Row, ...]
-    made_ms: int
-    states: Mapping[str, str] = {}
-    cluster_id: str | None = None
+@dataclass(frozen=True)
+class OffsetPlan(Plan[OffsetRow]):
+    """Rows sorted by group and partition; `states` are those of the groups."""
 
     @property
     def groups(self) -> list[str]:
         """Groups that have rows, sorted."""
         return sorted({row.group for row in self.rows})
 
-    @property
-    def refused(self) -> list[Row]:
-        """Rows that prevent the plan from being applied."""
-        return [row for row in self.rows if row.action == "refuse"]
-
-    @property
-    def changes(self) -> list[Row]:
-        """Rows that are written."""
-        return [row for row in self.rows if row.action in ("move", "delete")]
-
 
 def make_plan(
-    kind: Kind, rows: Iterable[Row], made_ms: int, states: Mapping[str, str], cluster_id: str | None = None
-) -> Plan:
+    kind: Kind, rows: Iterable[OffsetRow], made_ms: int, states: Mapping[str, str], cluster_id: str | None = None
+) -> OffsetPlan:
     """Return a plan with its rows sorted."""
-    return Plan(kind, tuple(sorted(rows, key=_place)), made_ms, dict(sorted(states.items())), cluster_id)
-
-
-def _place(row: Row) -> Any:
-    return row.group, row.tp
+    return OffsetPlan(
+        kind, tuple(sorted(rows, key=lambda row: row.key)), made_ms, dict(sorted(states.items())), cluster_id
+    )
 
 
 def plan_reset(
@@ -164,7 +158,7 @@ def plan_reset(
     *,
     if_no_record: IfNoRecord = "refuse",
     if_out_of_range: IfOutOfRange = "refuse",
-) -> list[Row]:
+) -> list[OffsetRow]:
     """Return a row for each of these partitions.
 
     `if_no_record` is for a partition without a record at or after the time of a place, or without a committed offset
@@ -276,15 +270,16 @@ def _in_range(
     return _left(f"{prefix}{where_outside(to.offset, start, end)}", "--if-out-of-range", if_out_of_range)
 
 
-def _row(group: str, fact: PartitionFacts, aim: _Aim) -> Row:
+def _row(group: str, fact: PartitionFacts, aim: _Aim) -> OffsetRow:
     old, new, action, why = fact.committed, aim.offset, aim.action, aim.why
     error = fact.error if action == "refuse" else None
+    key = (group, fact.tp)
     if new is None:
-        return Row(group, fact.tp, old, None if action == "refuse" else old, action, _with_old(why, fact), error=error)
+        return OffsetRow(key, old, None if action == "refuse" else old, action, _with_old(why, fact), error)
     if new == old:
-        return Row(group, fact.tp, old, new, "keep", _with_old(why, fact))
+        return OffsetRow(key, old, new, "keep", _with_old(why, fact))
     reread, skipped = distance(old, new, fact)
-    return Row(group, fact.tp, old, new, action, _with_old(why, fact), reread, skipped)
+    return OffsetRow(key, old, new, action, _with_old(why, fact), None, reread, skipped)
 
 
 def distance(old: OffsetAndMetadata | None, new: OffsetAndMetadata, fact: PartitionFacts) -> tuple[int, int]:

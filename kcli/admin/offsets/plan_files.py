@@ -16,6 +16,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kcli.admin.offsets.offset_plan import WHOLE_TOPIC, FromOffsets
@@ -24,7 +25,7 @@ from kcli.structs import OffsetAndMetadata, TopicPartition
 from kcli.text import group_text
 
 if TYPE_CHECKING:
-    from kcli.admin.offsets.offset_plan import FirstRecord, Plan, Row
+    from kcli.admin.offsets.offset_plan import FirstRecord, OffsetPlan, OffsetRow
 
 Item: TypeAlias = dict[str, Any]
 GroupPartition: TypeAlias = tuple[str, TopicPartition]
@@ -62,7 +63,7 @@ class Positions(NamedTuple):
         return FromOffsets(self.offsets, source, exact=self.exact)
 
 
-def plan_as_json(plan: Plan, outcomes: Mapping[GroupPartition, Item] | None = None) -> str:
+def plan_as_json(plan: OffsetPlan, outcomes: Mapping[GroupPartition, Item] | None = None) -> str:
     """Return a document; `outcomes` are fields to add to rows after execution."""
     extra = outcomes or {}
     items = [{**row_item(row), **extra.get((row.group, row.tp), {})} for row in plan.rows]
@@ -70,7 +71,7 @@ def plan_as_json(plan: Plan, outcomes: Mapping[GroupPartition, Item] | None = No
     return _document(PLAN_KIND, header, items)
 
 
-def plan_as_csv(plan: Plan) -> str:
+def plan_as_csv(plan: OffsetPlan) -> str:
     """Return a header and a line for each row; each line has the plan's kind, time and cluster."""
     return _csv([PLAN_COLUMNS, *(_plan_line(plan, row) for row in plan.rows)])
 
@@ -98,7 +99,7 @@ def positions_as_apache_csv(positions: Positions) -> str:
     return _csv([[*([group] if several else []), *tp, at.offset] for (group, tp), at in _sorted(positions)])
 
 
-def row_item(row: Row) -> Item:
+def row_item(row: OffsetRow) -> Item:
     """Return a row as JSON; the row of a whole topic has no partition."""
     item: Item = {
         "group": row.group,
@@ -145,7 +146,7 @@ def _key(first: FirstRecord) -> tuple[str | None, str | None]:
         return b64encode(first.key).decode(), "base64"
 
 
-def _plan_line(plan: Plan, row: Row) -> list[Any]:
+def _plan_line(plan: OffsetPlan, row: OffsetRow) -> list[Any]:
     first: Item = {} if row.first is None else _first(row.first)
     return [
         *(row.group, row.tp.topic, _text(_number(row.tp)), row.action),
@@ -193,8 +194,8 @@ def _cell(value: object) -> str:
 
 
 def rows_of_groups(
-    plan: Plan, groups: Collection[str], to_group: str | None, if_out_of_range: str, source: str
-) -> Plan:
+    plan: OffsetPlan, groups: Collection[str], to_group: str | None, if_out_of_range: str, source: str
+) -> OffsetPlan:
     """Return the plan, or its rows of these groups. A plan is only for the groups and offsets that it has."""
     if to_group is not None:
         raise ConfigError(f"{source} is a plan; --to-group is only for an export of offsets")
@@ -206,7 +207,7 @@ def rows_of_groups(
     if not groups:
         return plan
     states = {group: state for group, state in plan.states.items() if group in groups}
-    return plan._replace(rows=tuple(row for row in plan.rows if row.group in groups), states=states)
+    return replace(plan, rows=tuple(row for row in plan.rows if row.group in groups), states=states)
 
 
 def offsets_for_groups(content: Positions, groups: Collection[str], to_group: str | None, source: str) -> Positions:

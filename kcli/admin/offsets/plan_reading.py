@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
-from kcli.admin.offsets.offset_plan import WHOLE_TOPIC, Action, FromOffsets, Kind, Plan, Row, make_plan
+from kcli.admin.offsets.offset_plan import WHOLE_TOPIC, Action, FromOffsets, Kind, OffsetPlan, OffsetRow, make_plan
 from kcli.admin.offsets.plan_files import PLAN_KIND, POSITIONS_KIND, VERSION, Positions
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError
@@ -22,7 +22,7 @@ from kcli.text import group_text
 _CELLS = {"leader_epoch": "epoch"}  # after `old_` and `new_`
 
 
-def read_plan_file(text: str, source: str) -> Plan | Positions:
+def read_plan_file(text: str, source: str) -> OffsetPlan | Positions:
     """Return a plan or positions. ConfigError names `source` and the line or item."""
     text = text.removeprefix("\ufeff")
     if not text.strip():
@@ -30,7 +30,7 @@ def read_plan_file(text: str, source: str) -> Plan | Positions:
     return _read_json(text, source) if text.lstrip()[0] in "{[" else _read_csv(text, source)
 
 
-def offsets_of(plan: Plan, source: str) -> FromOffsets:
+def offsets_of(plan: OffsetPlan, source: str) -> FromOffsets:
     """Return the new offsets of a plan. ConfigError for a plan with refused or deleted rows, which have none."""
     offsets: dict[tuple[str | None, TopicPartition], OffsetAndMetadata] = {}
     for row in plan.rows:
@@ -43,7 +43,7 @@ def offsets_of(plan: Plan, source: str) -> FromOffsets:
     return FromOffsets(offsets, source)
 
 
-def _read_json(text: str, source: str) -> Plan | Positions:
+def _read_json(text: str, source: str) -> OffsetPlan | Positions:
     document = _parse(text, source)
     kind = document.get("kind") if isinstance(document, dict) else None
     if kind not in (PLAN_KIND, POSITIONS_KIND):
@@ -84,7 +84,7 @@ def _states(document: Mapping[str, Any], top: Place) -> dict[str, str]:
     return states
 
 
-def _read_csv(text: str, source: str) -> Plan | Positions:
+def _read_csv(text: str, source: str) -> OffsetPlan | Positions:
     lines = list(_csv_lines(text, source))
     if not lines:
         raise ConfigError(f"{source} is empty")
@@ -109,7 +109,7 @@ def _read_csv(text: str, source: str) -> Plan | Positions:
     return _csv_plan(items, source)
 
 
-def _csv_plan(items: Sequence[tuple[Place, Mapping[str, str]]], source: str) -> Plan:
+def _csv_plan(items: Sequence[tuple[Place, Mapping[str, str]]], source: str) -> OffsetPlan:
     if not items:
         raise ConfigError(f"{source} is a plan without rows")
     for name in ("plan", "cluster_id"):
@@ -167,7 +167,7 @@ def _offsets(
     return offsets
 
 
-def _row(item: Mapping[str, Any], place: Place) -> Row:
+def _row(item: Mapping[str, Any], place: Place) -> OffsetRow:
     group, topic = optional_text(item, "group", place), optional_text(item, "topic", place) or ""
     if group is None:
         raise place.error("missing group")
@@ -182,16 +182,15 @@ def _row(item: Mapping[str, Any], place: Place) -> Row:
         raise place.error("move needs a new offset")
     if action == "delete" and new is not None:
         raise place.error("delete must not have a new offset")
-    return Row(
-        group,
-        TopicPartition(topic, WHOLE_TOPIC if number is None else number),
+    return OffsetRow(
+        (group, TopicPartition(topic, WHOLE_TOPIC if number is None else number)),
         old,
         new,
         action,
         optional_text(item, "why", place) or "",
+        _error(item.get("error")),
         optional_number(item, "reread", place) or 0,
         optional_number(item, "skipped", place) or 0,
-        error=_error(item.get("error")),
     )
 
 
@@ -206,7 +205,7 @@ def _nested(item: Mapping[str, str], place: Place) -> dict[str, Any]:
     return row
 
 
-def _checked(rows: Iterator[tuple[Place, Row]]) -> list[Row]:
+def _checked(rows: Iterator[tuple[Place, OffsetRow]]) -> list[OffsetRow]:
     seen: dict[tuple[str, TopicPartition], Place] = {}
     checked = []
     for place, row in rows:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.logs.first_records import Sample, first_record
 from kcli.admin.logs.log_bounds import learn_topics
 from kcli.admin.logs.record_times import records_at
 from kcli.admin.logs.sizes import log_sizes
-from kcli.admin.offsets.offset_plan import Row
+from kcli.admin.offsets.offset_plan import OffsetRow
 from kcli.client.requests import half_deadline
 from kcli.errors import KcliError, TimeoutExpired
 from kcli.structs import TopicPartition
@@ -25,11 +26,11 @@ _MAX_ATTEMPTS = 6
 class Preview(NamedTuple):
     """Rows with `first` and `bytes` where they could be read, and the errors of the other partitions."""
 
-    rows: list[Row]
+    rows: list[OffsetRow]
     errors: Mapping[TopicPartition, KcliError]
 
 
-def preview(client: ConsumerNetworkClient, rows: Iterable[Row], deadline_ms: float) -> Preview:
+def preview(client: ConsumerNetworkClient, rows: Iterable[OffsetRow], deadline_ms: float) -> Preview:
     """Read the logs of these rows: a Fetch and a DescribeLogDirs per leader, a few more for large batches.
 
     A failure does not prevent the plan. `first` is None also if the new offset is the end of the log.
@@ -50,15 +51,16 @@ class _LogData(NamedTuple):
     errors: dict[TopicPartition, KcliError]
 
 
-def _count(row: Row) -> int:
+def _count(row: OffsetRow) -> int:
     return row.reread or row.skipped
 
 
-def _previewed(row: Row, data: _LogData, sizes: Mapping[TopicPartition, int]) -> Row:
+def _previewed(row: OffsetRow, data: _LogData, sizes: Mapping[TopicPartition, int]) -> OffsetRow:
     if row.new is None or row.action not in ("move", "keep"):
         return row
     sample = data.samples.get((row.tp, row.new.offset))
-    return row._replace(
+    return replace(
+        row,
         first=sample.record if sample is not None else None,
         bytes=estimate_bytes(_count(row), data.offsets.get(row.tp, 0), sizes.get(row.tp), sample),
     )
@@ -88,7 +90,7 @@ def _sizes(
         return {}
 
 
-def _read_logs(client: ConsumerNetworkClient, rows: Iterable[Row], deadline_ms: float) -> _LogData:
+def _read_logs(client: ConsumerNetworkClient, rows: Iterable[OffsetRow], deadline_ms: float) -> _LogData:
     """Fetch at the new offsets. Partitions without a leader are left out, so that a preview does not wait for one."""
     data = _LogData({}, {}, {})
 
@@ -116,7 +118,7 @@ def _read_logs(client: ConsumerNetworkClient, rows: Iterable[Row], deadline_ms: 
     return data
 
 
-def _rounds(rows: Iterable[Row]) -> Iterator[dict[TopicPartition, int]]:
+def _rounds(rows: Iterable[OffsetRow]) -> Iterator[dict[TopicPartition, int]]:
     """Yield one offset per partition at a time: a request has one, and groups may have different ones."""
     pending: dict[TopicPartition, set[int]] = {}
     for row in rows:

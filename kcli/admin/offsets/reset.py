@@ -6,6 +6,7 @@ Nothing here changes anything; `apply.apply_plan` does. The decisions are pure f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.committed_offsets import committed_offsets
@@ -21,9 +22,9 @@ from kcli.admin.offsets.offset_plan import (
     FromOffsets,
     IfNoRecord,
     IfOutOfRange,
+    OffsetPlan,
+    OffsetRow,
     PartitionFacts,
-    Plan,
-    Row,
     Target,
     make_plan,
     plan_reset,
@@ -54,14 +55,14 @@ def plan_group_reset(
     scope: Scope = None,
     if_no_record: IfNoRecord = "refuse",
     if_out_of_range: IfOutOfRange = "refuse",
-) -> Plan:
+) -> OffsetPlan:
     """Plan to move the committed offsets of these groups to a target. Changes nothing.
 
     A group that cannot be described, or that has nothing to move, is a refused row.
     """
     names = list(groups)
     facts = gather_facts(client, names, scope, target, deadline_ms)
-    rows: list[Row] = []
+    rows: list[OffsetRow] = []
     similar = similar_groups(client, [name for name, fact in facts.values.items() if not fact.partitions], deadline_ms)
     for name in names:
         if name in facts.errors:
@@ -75,9 +76,9 @@ def plan_group_reset(
     return make_plan("reset", rows, client.clock.wall_ms(), states, client.metadata.cluster.cluster_id)
 
 
-def refused_group(group: str, error: KcliError) -> Row:
+def refused_group(group: str, error: KcliError) -> OffsetRow:
     """Return the row of a group whose partitions are unknown."""
-    return Row(group, WHOLE_GROUP, None, None, "refuse", error.message, error=error)
+    return OffsetRow((group, WHOLE_GROUP), action="refuse", why=error.message, error=error)
 
 
 def _nothing_to_move(group: str, target: Target, similar: str) -> KcliError:
@@ -96,7 +97,7 @@ def plan_copy(
     *,
     scope: Scope = None,
     if_out_of_range: IfOutOfRange = "refuse",
-) -> tuple[Plan, str]:
+) -> tuple[OffsetPlan, str]:
     """Plan to commit the offsets, leader epochs and metadata of one group for another one.
 
     Return the plan and the state of the group that is copied. NotFound if it has no offsets in scope.
@@ -111,17 +112,17 @@ def plan_copy(
         raise NotFound(f"group {group_text(group)} has no committed offsets")
     target = FromOffsets({(to_group, tp): at for tp, at in source.offsets.items()}, f"group {group_text(group)}")
     plan = plan_group_reset(client, [to_group], target, deadline_ms, if_out_of_range=if_out_of_range)
-    return plan._replace(kind="copy"), source.state
+    return replace(plan, kind="copy"), source.state
 
 
-def plan_delete(client: ConsumerNetworkClient, group: str, scope: Scope, deadline_ms: float) -> Plan:
+def plan_delete(client: ConsumerNetworkClient, group: str, scope: Scope, deadline_ms: float) -> OffsetPlan:
     """Plan to delete the committed offsets of a group in scope. NotFound for a part of the scope without offsets."""
     from kcli.admin.offsets.positions import check_scope, read_positions
 
     source = read_positions(client, {group: None}, scope, deadline_ms)[group]
     check_scope(source.offsets, scope, f"group {group_text(group)}")
     check_cluster(client, None, deadline_ms)  # requests the cluster id, for the plan
-    rows = [Row(group, tp, at, None, "delete", "as requested") for tp, at in source.offsets.items()]
+    rows = [OffsetRow((group, tp), at, None, "delete", "as requested") for tp, at in source.offsets.items()]
     states, cluster_id = {group: source.state}, client.metadata.cluster.cluster_id
     return make_plan("delete", rows, client.clock.wall_ms(), states, cluster_id)
 

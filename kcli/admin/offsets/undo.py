@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kcli.admin.offsets.checks import check_cluster
-from kcli.admin.offsets.offset_plan import WHOLE_TOPIC, PartitionFacts, Plan, Row, ToCurrent, distance, make_plan
+from kcli.admin.offsets.offset_plan import (
+    WHOLE_TOPIC,
+    OffsetPlan,
+    OffsetRow,
+    PartitionFacts,
+    ToCurrent,
+    distance,
+    make_plan,
+)
 from kcli.admin.offsets.reset import gather_facts
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -23,14 +31,14 @@ if TYPE_CHECKING:
 _GONE = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
 
-def plan_undo(client: ConsumerNetworkClient, snapshot: Snapshot, deadline_ms: float) -> Plan:
+def plan_undo(client: ConsumerNetworkClient, snapshot: Snapshot, deadline_ms: float) -> OffsetPlan:
     """Plan to restore a snapshot. WrongCluster if the client is connected to another cluster. Changes nothing."""
     check_cluster(client, snapshot.cluster_id, deadline_ms)
     facts = gather_facts(client, snapshot.groups, snapshot.scope, ToCurrent(), deadline_ms)
     return undo_plan(snapshot, facts, client.metadata.cluster, client.clock.wall_ms())
 
 
-def undo_plan(snapshot: Snapshot, facts: Results[str, GroupFacts], cluster: Cluster, made_ms: int) -> Plan:
+def undo_plan(snapshot: Snapshot, facts: Results[str, GroupFacts], cluster: Cluster, made_ms: int) -> OffsetPlan:
     """Return the plan from the current state, whether the change was written wholly, partly or not at all. Pure.
 
     Offsets are restored with epochs and metadata, also those outside the log now. A topic that was deleted or recreated
@@ -39,14 +47,15 @@ def undo_plan(snapshot: Snapshot, facts: Results[str, GroupFacts], cluster: Clus
     rows = []
     by_partition = {(group, fact.tp): fact for group, found in facts.values.items() for fact in found.partitions}
     for change in snapshot.changes:
+        key = (change.group, change.tp)
         if change.group in facts.errors:
             error = facts.errors[change.group]
-            rows.append(Row(change.group, change.tp, None, change.before, "refuse", error.message, error=error))
+            rows.append(OffsetRow(key, None, change.before, "refuse", error.message, error))
             continue
         fact = _fact_of(change, by_partition)
         reason = _topic_is_gone(change.tp, snapshot, fact, cluster)
         if reason is not None:
-            rows.append(Row(change.group, change.tp, fact.committed, fact.committed, "skip", reason))
+            rows.append(OffsetRow(key, fact.committed, fact.committed, "skip", reason))
         else:
             rows.append(_row(change, fact, snapshot))
     states = {group: found.state for group, found in facts.values.items()}
@@ -68,18 +77,17 @@ def _topic_is_gone(tp: TopicPartition, snapshot: Snapshot, fact: PartitionFacts,
     return None
 
 
-def _row(change: Change, fact: PartitionFacts, snapshot: Snapshot) -> Row:
-    now, before = fact.committed, change.before
+def _row(change: Change, fact: PartitionFacts, snapshot: Snapshot) -> OffsetRow:
+    key, now, before = (change.group, change.tp), fact.committed, change.before
     when = f"before the {snapshot.noun} of {format_time(snapshot.made_ms)}"
     if now == before:
-        return Row(change.group, change.tp, now, now, "keep", f"as {when}")
+        return OffsetRow(key, now, now, "keep", f"as {when}")
     since = "" if now == change.after else "; another client has committed since"
     if before is None:
-        return Row(change.group, change.tp, now, None, "delete", f"no committed offset {when}{since}")
+        return OffsetRow(key, now, None, "delete", f"no committed offset {when}{since}")
     reread, skipped = distance(now, before, fact)
-    return Row(
-        change.group, change.tp, now, before, "move", f"as {when}{since}{_outside(before, fact)}", reread, skipped
-    )
+    why = f"as {when}{since}{_outside(before, fact)}"
+    return OffsetRow(key, now, before, "move", why, None, reread, skipped)
 
 
 def _outside(offset: OffsetAndMetadata, fact: PartitionFacts) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kcli.admin.configs import TOPIC, OwnSetting, alter_configs, own_settings
 from kcli.admin.offsets.checks import check_cluster
+from kcli.admin.plan import Applied, Plan, Row, write_saved
 from kcli.admin.state_files import new_id
 from kcli.admin.topic_changes.setting_snapshots import SettingChange, SettingSnapshot, SettingStore
 from kcli.admin.topics import create_partitions, describe_topics, with_similar_topics
 from kcli.client.requests import half_deadline
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, OutcomeUnknown, Refused
+from kcli.errors import BrokerError, KcliError, Refused
 from kcli.text import did_you_mean, format_time
 
 if TYPE_CHECKING:
@@ -48,40 +50,25 @@ class TopicState(NamedTuple):
     settings: Mapping[str, OwnSetting] = {}
 
 
-class Alteration(NamedTuple):
-    """One row of a plan. `old` and `new` are effective values; `why` explains the row.
+@dataclass(frozen=True)
+class Alteration(Row[str]):
+    """Change of a setting, or of the number of partitions, by topic and name. `old` and `new` are effective values.
 
-    `own` and `new_own` are the values set on the topic itself, None: inherited from the broker. An `error` prevents
-    the plan. `action` "keep": nothing to do.
+    `own` and `new_own` are the values set on the topic itself, None: inherited from the broker.
     """
 
-    topic: str
-    name: str
-    action: Literal["add", "set", "delete", "keep"]
-    old: str | None = None
-    new: str | None = None
-    why: str = ""
+    key: Key
+    action: Literal["add", "set", "delete", "keep"] = "set"
     own: str | None = None
     new_own: str | None = None
-    error: KcliError | None = None
 
     @property
-    def key(self) -> Key:
-        return self.topic, self.name
-
-
-class AlterationPlan(NamedTuple):
-    """Rows of all topics, with the ids of the topics and of the cluster. `kind`: "alter" or "undo"."""
-
-    kind: str
-    rows: tuple[Alteration, ...]
-    cluster_id: str | None
-    topic_ids: Mapping[str, UUID | None]
+    def topic(self) -> str:
+        return self.key[0]
 
     @property
-    def changes(self) -> list[Alteration]:
-        """The rows that change something."""
-        return [row for row in self.rows if row.action != "keep" and row.error is None]
+    def name(self) -> str:
+        return self.key[1]
 
 
 def plan_alterations(
@@ -91,7 +78,7 @@ def plan_alterations(
     *,
     internal: bool = False,
     kind: str = "alter",
-) -> AlterationPlan:
+) -> Plan[Alteration]:
     """Plan changes of these topics; the brokers check them. Changes nothing.
 
     A topic that does not exist, or a change that a broker refuses, is a row with its error. More partitions of an
@@ -101,15 +88,16 @@ def plan_alterations(
     rows: list[Alteration] = []
     for topic, changes in wanted.items():
         if topic in errors:
-            rows.append(Alteration(topic, "", "keep", error=errors[topic]))
+            rows.append(Alteration((topic, ""), action="keep", error=errors[topic]))
         else:
             rows += plan_rows(topic, states[topic], changes, internal=internal)
     refused = _check_with_brokers(client, rows, states, deadline_ms)
-    return AlterationPlan(
+    return Plan(
         kind,
-        tuple(row._replace(error=refused.get(row.key, row.error)) for row in rows),
-        client.metadata.cluster.cluster_id,
-        {topic: state.topic_id for topic, state in states.items()},
+        tuple(replace(row, error=refused.get(row.key, row.error)) for row in rows),
+        states={topic: str(state.topic_id) for topic, state in states.items() if state.topic_id is not None},
+        cluster_id=client.metadata.cluster.cluster_id,
+        permanent="added partitions cannot be removed again" if any(row.action == "add" for row in rows) else "",
     )
 
 
@@ -135,27 +123,27 @@ def plan_rows(topic: str, state: TopicState, wanted: Wanted, *, internal: bool =
         rows.append(_partitions_row(topic, state, wanted.partitions, internal=internal))
     for name, value in sorted(wanted.settings.items()):
         now = state.settings.get(name, OwnSetting(None, None, None))
-        row = Alteration(topic, name, "set", now.value, value, _source_of(now), now.own, value)
-        rows.append(row._replace(action="keep", why="is set already") if now.own == value else row)
+        row = Alteration((topic, name), now.value, value, "set", _source_of(now), None, now.own, value)
+        rows.append(replace(row, action="keep", why="is set already") if now.own == value else row)
     for name in sorted(wanted.deleted):
         now = state.settings.get(name, OwnSetting(None, None, None))
-        row = Alteration(topic, name, "delete", now.value, now.inherited, "NEW is inherited", now.own, None)
+        row = Alteration((topic, name), now.value, now.inherited, "delete", "NEW is inherited", None, now.own)
         is_known = name in state.settings
-        unchanged = row._replace(action="keep", new=now.value, why="is not set on the topic")
+        unchanged = replace(row, action="keep", new=now.value, why="is not set on the topic")
         rows.append(unchanged if is_known and now.own is None else row)
     return rows
 
 
 def _partitions_row(topic: str, state: TopicState, count: int, *, internal: bool) -> Alteration:
-    row = Alteration(topic, PARTITIONS, "add", str(state.partitions), str(count), _MOVED_KEYS)
+    row = Alteration((topic, PARTITIONS), str(state.partitions), str(count), "add", _MOVED_KEYS)
     if count == state.partitions:
-        return row._replace(action="keep", why="has this number already")
+        return replace(row, action="keep", why="has this number already")
     if count < state.partitions:
         text = (
             f"topic {topic} has {state.partitions} partitions, and partitions cannot be removed; give a larger number"
         )
-        return row._replace(error=Refused(text))
-    return row._replace(error=Refused(_INTERNAL)) if state.internal and not internal else row
+        return replace(row, error=Refused(text))
+    return replace(row, error=Refused(_INTERNAL)) if state.internal and not internal else row
 
 
 def _source_of(now: OwnSetting) -> str:
@@ -169,7 +157,7 @@ def _check_with_brokers(
     deadline_ms: float,
 ) -> dict[Key, KcliError]:
     """Let the brokers check the changes without making them; return the errors of refused rows."""
-    changes = [row for row in rows if row.action != "keep" and row.error is None]
+    changes = [row for row in rows if row.is_change]
     counts, settings = _requests_of(changes)
     until_ms = half_deadline(client, deadline_ms)
     refused: dict[Key, KcliError] = {}
@@ -214,47 +202,41 @@ def _requests_of(changes: Iterable[Alteration]) -> tuple[dict[str, int], dict[st
 
 def apply_alterations(
     client: ConsumerNetworkClient,
-    plan: AlterationPlan,
+    plan: Plan[Alteration],
     snapshots: SettingStore,
     deadline_ms: float,
     *,
     on_snapshot: Callable[[SettingSnapshot], object] = lambda _: None,
-) -> dict[Key, KcliError]:
-    """Make the changes of a plan, settings first; return the errors of the rows that failed.
+) -> Applied:
+    """Make the changes of a plan, settings first.
 
-    The error of a refused row is raised, and Refused for a topic that has changed since, WrongCluster, SnapshotError:
-    then nothing is changed. `on_snapshot` is called with the saved settings before the first change.
+    PlanRefused for a plan with an error, Refused for a topic that has changed since, WrongCluster, SnapshotError: then
+    nothing is changed. `on_snapshot` is called with the saved settings before the first change.
     """
-    for row in plan.rows:
-        if row.error is not None:
-            raise row.error
+    plan.check()
     check_cluster(client, plan.cluster_id, half_deadline(client, deadline_ms))
     changes = plan.changes
     states, errors = _read_states(client, dict.fromkeys(row.topic for row in changes), deadline_ms)
     for error in errors.values():
         raise error
     for row in changes:
-        check_unchanged(row, states[row.topic], plan.topic_ids.get(row.topic))
+        check_unchanged(row, states[row.topic], plan.states.get(row.topic))
     counts, settings = _requests_of(changes)
-    failed: dict[Key, KcliError] = {}
-    if settings:
-        snapshot = _snapshot_of(client, plan, [row for row in changes if row.action != "add"])
-        snapshots.write(snapshot)
-        on_snapshot(snapshot)
-        failures = alter_configs(client, TOPIC, settings, half_deadline(client, deadline_ms)).errors
-        failed.update({(topic, name): error for topic, error in failures.items() for name in settings[topic]})
-        is_unused = len(failures) == len(settings)
-        if is_unused and not any(isinstance(error, OutcomeUnknown) for error in failures.values()):
-            snapshots.discard(snapshot.id)
-    if counts:
-        failures = create_partitions(client, counts, deadline_ms).errors
-        failed.update({(topic, PARTITIONS): error for topic, error in failures.items()})
-    return failed
+    set_rows = [row for row in changes if row.action != "add"]
+
+    def write() -> dict[Key, KcliError]:
+        errors = alter_configs(client, TOPIC, settings, half_deadline(client, deadline_ms)).errors if settings else {}
+        failed = {row.key: errors[row.topic] for row in set_rows if row.topic in errors}
+        errors = create_partitions(client, counts, deadline_ms).errors if counts else {}
+        return failed | {(topic, PARTITIONS): error for topic, error in errors.items()}
+
+    snapshot = _snapshot_of(client, plan, set_rows) if set_rows else None
+    return plan.outcome(*write_saved(snapshots, snapshot, write, [row.key for row in set_rows], on_snapshot))
 
 
-def check_unchanged(row: Alteration, state: TopicState, topic_id: UUID | None) -> None:
+def check_unchanged(row: Alteration, state: TopicState, topic_id: str | None) -> None:
     """Raise Refused if the topic of a row is not as it was when the change was planned. Pure."""
-    if topic_id is not None and state.topic_id not in (None, topic_id):
+    if topic_id is not None and state.topic_id is not None and str(state.topic_id) != topic_id:
         raise Refused(f"topic {row.topic} was deleted and recreated since the plan; make a new plan")
     now = (
         str(state.partitions) if row.action == "add" else state.settings.get(row.name, OwnSetting(None, None, None)).own
@@ -264,9 +246,10 @@ def check_unchanged(row: Alteration, state: TopicState, topic_id: UUID | None) -
         raise Refused(f"{row.name} of topic {row.topic} has changed since the plan; make a new plan")
 
 
-def _snapshot_of(client: ConsumerNetworkClient, plan: AlterationPlan, changes: Sequence[Alteration]) -> SettingSnapshot:
+def _snapshot_of(
+    client: ConsumerNetworkClient, plan: Plan[Alteration], changes: Sequence[Alteration]
+) -> SettingSnapshot:
     now_ms = client.clock.wall_ms()
-    ids = {topic: str(topic_id) for topic, topic_id in plan.topic_ids.items() if topic_id is not None}
     return SettingSnapshot(
         new_id(now_ms),
         now_ms,
@@ -274,11 +257,11 @@ def _snapshot_of(client: ConsumerNetworkClient, plan: AlterationPlan, changes: S
         plan.cluster_id,
         client.config.bootstrap_servers,
         tuple(SettingChange(row.topic, row.name, row.own, row.new_own) for row in changes),
-        {row.topic: ids[row.topic] for row in changes if row.topic in ids},
+        {row.topic: plan.states[row.topic] for row in changes if row.topic in plan.states},
     )
 
 
-def plan_setting_undo(client: ConsumerNetworkClient, snapshot: SettingSnapshot, deadline_ms: float) -> AlterationPlan:
+def plan_setting_undo(client: ConsumerNetworkClient, snapshot: SettingSnapshot, deadline_ms: float) -> Plan[Alteration]:
     """Plan to restore the settings of a snapshot. WrongCluster for one of another cluster. Changes nothing.
 
     A topic that was deleted or recreated since is skipped.
@@ -296,20 +279,20 @@ def plan_setting_undo(client: ConsumerNetworkClient, snapshot: SettingSnapshot, 
         for topic in snapshot.topics
     }
     plan = plan_alterations(client, wanted, deadline_ms, kind="undo")
-    return plan._replace(rows=tuple(undo_rows(plan, snapshot)))
+    return replace(plan, rows=tuple(undo_rows(plan, snapshot)))
 
 
-def undo_rows(plan: AlterationPlan, snapshot: SettingSnapshot) -> Iterator[Alteration]:
+def undo_rows(plan: Plan[Alteration], snapshot: SettingSnapshot) -> Iterator[Alteration]:
     """Return the rows of an undo, with the reason of each; topics that are gone are kept as they are. Pure."""
     after = {(change.topic, change.name): change.after for change in snapshot.changes}
     when = f"as before the change of {format_time(snapshot.made_ms)}"
     for row in plan.rows:
-        then, now = snapshot.topic_ids.get(row.topic), plan.topic_ids.get(row.topic)
+        then, now = snapshot.topic_ids.get(row.topic), plan.states.get(row.topic)
         if isinstance(row.error, BrokerError) and row.error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            yield Alteration(row.topic, row.name, "keep", why="the topic does not exist any more")
-        elif then is not None and now is not None and str(now) != then:
-            yield row._replace(action="keep", new=row.old, error=None, why="the topic was deleted and recreated since")
+            yield Alteration(row.key, action="keep", why="the topic does not exist any more")
+        elif then is not None and now is not None and now != then:
+            yield replace(row, action="keep", new=row.old, error=None, why="the topic was deleted and recreated since")
         elif row.action == "keep" or row.error is not None:
             yield row
         else:
-            yield row._replace(why=when if row.own == after[row.key] else f"{when}; it was changed again since")
+            yield replace(row, why=when if row.own == after[row.key] else f"{when}; it was changed again since")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.configs import TOPIC, describe_configs
 from kcli.admin.groups.committed_offsets import ShareOffset, committed_offsets, share_offsets
 from kcli.admin.groups.group import SHARE
 from kcli.admin.groups.listing import list_groups
+from kcli.admin.plan import Plan, Row
 from kcli.admin.topics import Bounds, broker_timeout_ms, describe_topics, find_partitions, partition_bounds
 from kcli.client.offset_lookup import EARLIEST, list_offsets
 from kcli.client.requests import Results, fan_out_changes, half_deadline
@@ -19,8 +21,6 @@ from kcli.structs import TopicPartition, numbers_by_topic
 from kcli.text import format_time, format_time_lookup
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
     from kcli.structs import Node, OffsetAndMetadata
@@ -28,41 +28,28 @@ if TYPE_CHECKING:
 _POLICY, _DELETE = "cleanup.policy", "delete"
 
 
-class PlannedTruncation(NamedTuple):
-    """A partition with its bounds and its new first offset; or the `error` that prevents it.
+@dataclass(frozen=True)
+class Truncation(Row[int]):
+    """The new first offset of a partition, its key; `old` is the present one, `end` the end of the log.
 
     `unread` has the groups that have not read all of the deleted records, with the number of offsets that they lose;
-    None: not known. Nothing is deleted if `before` is not above `start`. `why` says where a time is in the log; "" for
-    other cuts.
+    None: not known. `why` says where a time is in the log; "" for other cuts.
     """
 
-    tp: TopicPartition
-    start: int | None = None
     end: int | None = None
-    before: int | None = None
     unread: Mapping[str, int] | None = None
-    error: KcliError | None = None
-    why: str = ""
+
+    @property
+    def tp(self) -> TopicPartition:
+        tp: TopicPartition = self.key
+        return tp
 
     @property
     def records(self) -> int | None:
         """The number of offsets to delete: an upper bound of the records."""
-        if self.before is None or self.start is None or self.error is not None:
+        if self.new is None or self.old is None or self.error is not None:
             return None
-        return max(0, self.before - self.start)
-
-
-class TruncationPlan(NamedTuple):
-    """Rows by partition, the ids of the topics, and the errors of groups whose offsets could not be read."""
-
-    rows: tuple[PlannedTruncation, ...]
-    topic_ids: Mapping[str, UUID | None]
-    group_errors: tuple[KcliError, ...] = ()
-
-    @property
-    def changes(self) -> dict[TopicPartition, int]:
-        """The new first offset of each partition that loses records."""
-        return {row.tp: row.before for row in self.rows if row.error is None and row.records and row.before is not None}
+        return max(0, self.new - self.old)
 
 
 class GroupPositions(NamedTuple):
@@ -79,7 +66,7 @@ def plan_truncation(
     deadline_ms: float,
     *,
     allow_future: bool = False,
-) -> TruncationPlan:
+) -> Plan[Truncation]:
     """Plan to delete the records before `cut`, in these partitions (None: all of a topic). Changes nothing.
 
     A time keeps the records from the first one with this timestamp or a later one; without such a record, none.
@@ -105,10 +92,16 @@ def plan_truncation(
         known = bounds.values.get(tp)
         if tp in errors or known is None:
             start, end = known or (None, None)
-            rows.append(PlannedTruncation(tp, start, end, error=errors.get(tp)))
+            rows.append(Truncation(tp, start, end=end, error=errors.get(tp)))
         else:
             rows.append(plan_row(tp, known, cut, at_time.values.get(tp), groups))
-    return TruncationPlan(tuple(rows), {name: topic.topic_id for name, topic in described.items()}, groups.errors)
+    return Plan(
+        "truncate",
+        tuple(rows),
+        states={name: str(topic.topic_id) for name, topic in described.items()},
+        unknown=groups.errors,
+        permanent="deleted records cannot be restored",
+    )
 
 
 def check_not_after(ms: int, now_ms: int) -> None:
@@ -139,24 +132,23 @@ def _refusals(
     return {**refused, **{name: Refused(f"{name} is an internal topic; its records are state") for name in internal}}
 
 
-def plan_row(
-    tp: TopicPartition, bounds: Bounds, cut: Place, at_time: int | None, groups: GroupPositions
-) -> PlannedTruncation:
+def plan_row(tp: TopicPartition, bounds: Bounds, cut: Place, at_time: int | None, groups: GroupPositions) -> Truncation:
     """Return the row of one partition; `at_time`: the offset of the time of `cut`, -1: no such record. Pure."""
     start, end = bounds
     before = resolve(cut, start, end, at_time)
     if cut.kind != "offset":
         before = min(before, end)
     why = "" if cut.kind != "time" else format_time_lookup(cut.n, -1 if at_time is None else at_time, start)
-    row = PlannedTruncation(tp, start, end, before, why=why + "; log end" if before == end and why else why)
+    why += "; log end" if before == end and why else ""
+    row = Truncation(tp, start, before, "truncate" if before > start else "keep", why, end=end)
     if before > end:
-        return row._replace(error=Refused(f"{tp} ends at offset {end}, before {before}; give an offset up to {end}"))
+        return replace(row, error=Refused(f"{tp} ends at offset {end}, before {before}; give an offset up to {end}"))
     unread = {
         group: before - max(start, offsets[tp])
         for group, offsets in sorted(groups.offsets.items())
         if tp in offsets and offsets[tp] < before > start
     }
-    return row._replace(unread=None if groups.errors and not unread else unread)
+    return replace(row, unread=None if groups.errors and not unread else unread)
 
 
 def _group_positions(
@@ -191,22 +183,20 @@ def _group_positions(
 
 
 def apply_truncation(
-    client: ConsumerNetworkClient, plan: TruncationPlan, deadline_ms: float
+    client: ConsumerNetworkClient, plan: Plan[Truncation], deadline_ms: float
 ) -> Results[TopicPartition, int]:
     """Delete the records of a plan; return the new first offset of each partition, or its error.
 
-    The error of a refused row is raised, and Refused for a topic that was recreated since: then nothing is deleted.
+    PlanRefused for a plan with an error, and Refused for a topic that was recreated since: then nothing is deleted.
     OutcomeUnknown: the response was lost, and the records may be deleted.
     """
-    for row in plan.rows:
-        if row.error is not None:
-            raise row.error
-    changes = plan.changes
+    plan.check()
+    changes = {row.tp: row.new or 0 for row in plan.changes}
     described = describe_topics(client, {tp.topic for tp in changes}, half_deadline(client, deadline_ms))
     for error in described.errors.values():
         raise error
     for name, topic in described.values.items():
-        if topic.topic_id != plan.topic_ids.get(name):
+        if str(topic.topic_id) != plan.states.get(name):
             raise Refused(f"topic {name} was deleted and recreated since the plan; make a new plan")
     return delete_records(client, changes, deadline_ms)
 

@@ -130,7 +130,7 @@ def _validate(env: Environment, pattern: str) -> int:
 def _ask(env: Environment, given: Given) -> int:
     from kcli.cli.compat.groups import Session
     from kcli.cli.compat.messages import failure
-    from kcli.cli.mutation import OutputFailed
+    from kcli.cli.run_plan import OutputFailed
     from kcli.errors import ConfigError, KcliError
 
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.describe import describe_groups
 from kcli.admin.groups.group import CLASSIC, CONSUMER, is_absent
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from kcli.admin.groups.lag import PartitionLag
     from kcli.admin.groups.listing import ListedGroup
     from kcli.admin.groups.survey import GroupSurvey
+    from kcli.admin.plan import Applied
     from kcli.cli.compat.options import Given
     from kcli.cli.environment import Environment
+    from kcli.cli.run_plan import Apply
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.client.requests import Results
     from kcli.errors import KcliError
     from kcli.structs import TopicPartition
 
@@ -325,26 +326,37 @@ def delete_groups_of(session: Session) -> int:
     from kcli.admin.offsets.apply import apply_group_deletion
     from kcli.admin.offsets.snapshots import SnapshotStore
     from kcli.admin.state_files import default_folder
-    from kcli.cli.mutation import done_sentence, showing_outcome, with_undo_hint
+    from kcli.cli.run_plan import done_sentence, showing_outcome
 
-    store = SnapshotStore(default_folder(session.env.environ))
-    with with_undo_hint(session.env, store, "kcli: ") as on_snapshot:
-        groups = session.groups()
-        found = apply_group_deletion(session.client, groups, store, session.deadline_ms, on_snapshot=on_snapshot)
-    with showing_outcome(session.env, done_sentence("deleted", sorted(found.values))):
-        _print_deletion(session, found)
+    store, groups = SnapshotStore(default_folder(session.env.environ)), session.groups()
+    found = _delete(
+        session,
+        lambda on_snapshot: apply_group_deletion(
+            session.client, groups, store, session.deadline_ms, on_snapshot=on_snapshot
+        ),
+    )
+    deleted = sorted(name for name, error in found.results.items() if error is None)
+    with showing_outcome(session.env, done_sentence("deleted", deleted)):
+        _print_deletion(session, found, deleted)
     return exit_status.status_of_all(found.errors.values())
 
 
-def _print_deletion(session: Session, found: Results[str, Any]) -> None:
-    gone = ", ".join(f"'{cell(name)}'" for name in sorted(found.values))
+def _delete(session: Session, apply: Apply) -> Applied:
+    from kcli.cli.group.delete import restore_line
+    from kcli.cli.run_plan import apply_with_hint
+
+    return apply_with_hint(session.env, apply, lambda id: f"kcli: {restore_line(id)}", "deleted")
+
+
+def _print_deletion(session: Session, found: Applied, deleted: Sequence[str]) -> None:
+    gone = ", ".join(f"'{cell(name)}'" for name in deleted)
     if not found.errors:
         session.print(f"Deletion of requested consumer groups ({gone}) was successful.\n")
         return
     session.print_error("Deletion of some consumer groups failed:")
     for name in sorted(found.errors):
         session.print(f"* Group '{cell(name)}' could not be deleted due to: {java_error(found.errors[name])}\n")
-    if found.values:
+    if deleted:
         session.print(f"\nThese consumer groups were deleted successfully: {gone}\n")
 
 
@@ -353,7 +365,7 @@ def delete_offsets_of(session: Session) -> int:
     from kcli.admin.offsets.apply import apply_offset_deletion
     from kcli.admin.offsets.snapshots import SnapshotStore
     from kcli.admin.state_files import default_folder
-    from kcli.cli.mutation import done_sentence, showing_outcome, with_undo_hint
+    from kcli.cli.run_plan import done_sentence, showing_outcome
     from kcli.client.metadata import Cluster
 
     group = session.given.value("group") or ""
@@ -367,8 +379,12 @@ def delete_offsets_of(session: Session) -> int:
             outcomes[TopicPartition(name, _WHOLE_TOPIC)] = error
         wanted.update(TopicPartition(name, number) for number in cluster.topics[name].partitions)
     store, client = SnapshotStore(default_folder(session.env.environ)), session.client
-    with with_undo_hint(session.env, store, "kcli: ") as on_snapshot:
-        found = apply_offset_deletion(client, group, wanted, store, session.deadline_ms, on_snapshot=on_snapshot)
+    found = _delete(
+        session,
+        lambda on_snapshot: apply_offset_deletion(
+            client, group, wanted, store, session.deadline_ms, on_snapshot=on_snapshot
+        ),
+    )
     outcomes |= {tp: found.errors.get(tp) for tp in wanted}
     rows = [
         (

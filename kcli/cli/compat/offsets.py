@@ -22,14 +22,14 @@ from kcli.cli import exit_status
 from kcli.cli.compat.groups import check_type
 from kcli.cli.compat.messages import Failed, InvalidUsage, cell, failure, message_of, table
 from kcli.cli.compat.options import parse_partitions
-from kcli.cli.mutation import done_sentence, showing_outcome
+from kcli.cli.run_plan import done_sentence, showing_outcome
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, Refused
 from kcli.log_place import LOG_END, LOG_START, Place, offset_of
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.admin.offsets.offset_plan import PartitionFacts, Row
+    from kcli.admin.offsets.offset_plan import OffsetRow, PartitionFacts
     from kcli.admin.offsets.reset import GroupFacts
     from kcli.cli.compat.groups import Session
     from kcli.structs import TopicPartition
@@ -48,7 +48,7 @@ def reset(session: Session) -> int:
     for name in sorted(found.errors):
         raise failure(found.errors[name], wrapped=True)
     status = exit_status.DONE
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[OffsetRow]] = {}
     for name in sorted(found.values):
         facts = found.values[name]
         if _is_inactive(facts):
@@ -127,7 +127,7 @@ def _is_inactive(facts: GroupFacts) -> bool:
     return facts.state in (ABSENT, "Empty", "Dead")
 
 
-def _rows(session: Session, name: str, facts: GroupFacts, target: offset_plan.Target) -> list[Row]:
+def _rows(session: Session, name: str, facts: GroupFacts, target: offset_plan.Target) -> list[OffsetRow]:
     partitions = facts.partitions
     if "all-topics" in session.given:  # for the tool these are the partitions with a committed offset
         partitions = [fact for fact in partitions if fact.committed is not None]
@@ -147,7 +147,9 @@ def _rows(session: Session, name: str, facts: GroupFacts, target: offset_plan.Ta
     return rows
 
 
-def _report_adjustment(session: Session, name: str, fact: PartitionFacts, row: Row, target: offset_plan.Target) -> None:
+def _report_adjustment(
+    session: Session, name: str, fact: PartitionFacts, row: OffsetRow, target: offset_plan.Target
+) -> None:
     tp = fact.tp
     if isinstance(target, Place) and target.kind == "time" and fact.at_time is not None and fact.at_time.offset < 0:
         message = f"Partition {tp.partition} from topic {tp.topic} is empty. Falling back to latest known offset."
@@ -160,11 +162,11 @@ def _report_adjustment(session: Session, name: str, fact: PartitionFacts, row: R
     session.env.report(f"WARN {message}")
 
 
-def _execute(session: Session, rows: dict[str, list[Row]], states: dict[str, str]) -> None:
+def _execute(session: Session, rows: dict[str, list[OffsetRow]], states: dict[str, str]) -> None:
     from kcli.admin.offsets.apply import apply_plan
     from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
     from kcli.admin.state_files import SnapshotError, default_folder
-    from kcli.cli.mutation import undo_command
+    from kcli.cli.run_plan import undo_command
 
     every = [row for of_group in rows.values() for row in of_group]
     if not every:
@@ -192,7 +194,7 @@ def _execute(session: Session, rows: dict[str, list[Row]], states: dict[str, str
         raise Failed(f"Failed altering consumer group offsets for the following partitions: [{failed}]", status)
 
 
-def _table(rows: dict[str, list[Row]]) -> str:
+def _table(rows: dict[str, list[OffsetRow]]) -> str:
     cells = [
         (cell(row.group), cell(row.tp.topic), str(row.tp.partition), str(row.new.offset))
         for of_group in rows.values()
@@ -205,7 +207,7 @@ def _table(rows: dict[str, list[Row]]) -> str:
     return "\n" + table(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), cells, (widest, 15, 10, None), {1})
 
 
-def _csv(session: Session, rows: dict[str, list[Row]]) -> str:
+def _csv(session: Session, rows: dict[str, list[OffsetRow]]) -> str:
 
     alone = len(session.given.values("group")) == 1
     lines = [

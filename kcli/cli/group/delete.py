@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 from kcli.cli.environment import Environment
 from kcli.cli.group.selection import ChosenGroups, find_selected
-from kcli.cli.mutation import Execute, Mutation, PlanRow
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
+from kcli.cli.run_plan import Execute, View, run_plan, skip_missing, undo_command
 
 if TYPE_CHECKING:
-    from kcli.admin.groups.removal import PlannedGroup
+    from kcli.admin.groups.survey import GroupSurvey
+    from kcli.admin.plan import Applied, Row
     from kcli.cli.output.report import Item
 
-DELETION = Mutation(
-    "group.delete", ["group", "status", "type", "state", "members", "partitions", "lag"], done="deleted"
-)
+COLUMNS = ["group", "status", "type", "state", "members", "partitions", "lag"]
 
 
 def run(
@@ -41,7 +41,6 @@ def run(
     from kcli.admin.offsets.apply import apply_group_deletion
     from kcli.admin.offsets.snapshots import SnapshotStore
     from kcli.admin.state_files import default_folder
-    from kcli.cli.mutation import with_undo_hint
 
     deadline_ms = common.deadline_ms()
     store = SnapshotStore(default_folder(env.environ))
@@ -50,28 +49,33 @@ def run(
         for node, error in selected.failed_brokers.items():
             env.report(f"kcli: the groups of {node} are unknown: {error}")
         plan = plan_group_deletion(client, selected.groups, deadline_ms)
-        with with_undo_hint(env, store) as on_snapshot:
-            return DELETION.run(
-                env,
-                common,
-                [PlanRow(p.group, lambda status, p=p: item(p, status), p.error) for p in plan],  # type: ignore[misc]
-                lambda names: apply_group_deletion(client, names, store, deadline_ms, on_snapshot=on_snapshot).errors,
-                execute=execute,
-                skip_missing=if_exists,
-                other_errors=selected.failed_brokers.values(),
-            )
+        plan = replace(plan, errors=tuple(selected.failed_brokers.values()))
+        if if_exists:
+            plan = skip_missing(plan)
+
+        def apply(on_snapshot: Any) -> Applied:
+            names = [row.key for row in plan.changes]
+            return apply_group_deletion(client, names, store, deadline_ms, on_snapshot=on_snapshot)
+
+        view = View("group.delete", COLUMNS, "deleted", item, undo=restore_line)
+        return run_plan(env, common, plan, view, apply, execute=execute)
 
 
-def item(planned: PlannedGroup, status: str) -> Item:
+def restore_line(snapshot_id: str) -> str:
+    """Return the line with the command that restores the offsets of a deletion."""
+    return f"to restore the deleted offsets: {undo_command(snapshot_id)}"
+
+
+def item(row: Row[GroupSurvey], status: str) -> Item:
     """Return the row of a group; `offsets` are its committed offsets, from which the group can be restored."""
     from kcli.admin.groups.lag import total_lag
 
-    result: Item = {"group": planned.group, "status": status}
-    if planned.survey is not None:
-        group, rows = planned.survey.group, planned.survey.partitions
-        committed = [(row.tp, row.committed) for row in rows if row.committed is not None]
+    result: Item = {"group": row.key, "status": status}
+    if row.old is not None:
+        group, partitions = row.old.group, row.old.partitions
+        committed = [(known.tp, known.committed) for known in partitions if known.committed is not None]
         result.update(type=group.type, state=group.state, members=len(group.members), partitions=len(committed))
-        result["lag"] = total_lag(rows).known_lag if rows else None
+        result["lag"] = total_lag(partitions).known_lag if partitions else None
         result["offsets"] = [
             {"topic": tp.topic, "partition": tp.partition, "offset": at.offset} for tp, at in committed
         ]

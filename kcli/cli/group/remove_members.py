@@ -6,23 +6,17 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.mutation import Execute, Mutation, PlanRow
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
+from kcli.cli.run_plan import Execute, View, run_plan
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kcli.admin.groups.removal import PlannedMember
+    from kcli.admin.groups.group import GroupMember
+    from kcli.admin.plan import Applied, Row
     from kcli.cli.output.report import Item
-    from kcli.errors import KcliError
 
-REMOVAL = Mutation(
-    "group.remove-members",
-    ["group", "member", "status", "instance_id", "host", "client_id", "partitions"],
-    done="removed",
-)
+COLUMNS = ["group", "member", "status", "instance_id", "host", "client_id", "partitions"]
 DEFAULT_REASON = "removed with kcli"
 
 
@@ -63,20 +57,20 @@ def run(
             raise error
         plan = plan_member_removal(described.values[group], *ids, every=all_members)
 
-        def apply(names: list[str]) -> Mapping[str, KcliError]:
-            leaving = [planned.member for planned in plan if planned.member and planned.name in names]
-            return remove_members(client, group, leaving, reason, deadline_ms).errors
+        def apply(_: object) -> Applied:
+            leaving = [row.old for row in plan.changes if row.old is not None]
+            return plan.outcome(remove_members(client, group, leaving, reason, deadline_ms).errors)
 
-        rows = [PlanRow(p.name, lambda status, p=p: item(group, p, status), p.error) for p in plan]  # type: ignore[misc]
-        return REMOVAL.run(env, common, rows, apply, execute=execute)
+        view = View("group.remove-members", COLUMNS, "removed", lambda row, status: item(group, row, status))
+        return run_plan(env, common, plan, view, apply, execute=execute)
 
 
-def item(group: str, planned: PlannedMember, status: str) -> Item:
+def item(group: str, row: Row[GroupMember], status: str) -> Item:
     """Return the row of a member."""
     from kcli.structs import numbers_by_topic
 
-    result: Item = {"group": group, "member": planned.name, "status": status}
-    member = planned.member
+    result: Item = {"group": group, "member": row.key, "status": status}
+    member = row.old
     if member is not None:
         result.update(member=member.id, instance_id=member.instance_id, client_id=member.client_id, host=member.host)
         result.update(partitions=len(member.owned), assignment=numbers_by_topic(member.owned))

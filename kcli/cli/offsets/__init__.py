@@ -1,8 +1,8 @@
 """The `kcli offsets` family: show, export, reset, apply, copy, delete and undo.
 
-A mutating command builds a plan with `kcli.admin.offsets` and passes it to `run_plan`, which previews it, shows it, and
-with --execute applies it. `plan_output` has the rows and the lines of plans and outcomes, `options` the targets,
-scopes, policies and files of the command line.
+A mutating command builds a plan with `kcli.admin.offsets` and passes it to `offset_view.run_offset_plan`, which
+previews it, and has `kcli.cli.run_plan` show it or, with --execute, apply it. `plan_output` has the rows and the lines
+of plans and outcomes, `options` the targets, scopes, policies and files of the command line.
 
 No threads.
 

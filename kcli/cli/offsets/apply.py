@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.mutation import Execute
 from kcli.cli.offsets.options import IfOutOfRangeText
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
+from kcli.cli.run_plan import Execute
 
 
 def run(
@@ -35,28 +36,28 @@ def run(
     --to-group.
     """
     from kcli.admin.offsets.checks import check_cluster, check_commits, refuse_unreachable
-    from kcli.admin.offsets.offset_plan import Plan
+    from kcli.admin.offsets.offset_plan import OffsetPlan
     from kcli.admin.offsets.plan_files import offsets_for_groups, rows_of_groups
     from kcli.admin.offsets.plan_reading import read_plan_file
     from kcli.admin.offsets.reset import plan_group_reset
+    from kcli.cli.offsets.offset_view import run_offset_plan
     from kcli.cli.offsets.options import PolicyOptions, file_name, read_text
-    from kcli.cli.offsets.run_plan import run_plan
 
     policies = PolicyOptions(if_out_of_range=if_out_of_range).parse()
     source = file_name(file)
     content = read_plan_file(read_text(file, env.stdin_bytes), source)
-    if isinstance(content, Plan):
+    if isinstance(content, OffsetPlan):
         plan = rows_of_groups(content, group or (), to_group, if_out_of_range, source)
     else:
         offsets = offsets_for_groups(content, group or (), to_group, source)
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
         check_cluster(client, content.cluster_id, deadline_ms)
-        if isinstance(content, Plan):
+        if isinstance(content, OffsetPlan):
             plan = refuse_unreachable(client, plan, deadline_ms)
             if not execute and not plan.refused:
                 check_commits(client, plan.rows, deadline_ms)  # with --execute, apply_plan does it
         else:
             plan = plan_group_reset(client, offsets.groups, offsets.target(source), deadline_ms, **policies)
-            plan = plan._replace(kind="apply")
-        return run_plan(env, common, client, plan, deadline_ms, execute=execute)
+            plan = replace(plan, kind="apply")
+        return run_offset_plan(env, common, client, plan, deadline_ms, execute=execute)

@@ -6,10 +6,10 @@ from contextlib import closing
 from typing import Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.mutation import Execute
 from kcli.cli.offsets.options import IfOutOfRangeText, TopicScope
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
+from kcli.cli.run_plan import Execute
 from kcli.text import group_text
 
 
@@ -29,8 +29,8 @@ def run(
     restores the previous offsets, as for `kcli offsets reset`.
     """
     from kcli.admin.offsets.reset import plan_copy
+    from kcli.cli.offsets.offset_view import run_offset_plan
     from kcli.cli.offsets.options import PolicyOptions, parse_scope
-    from kcli.cli.offsets.run_plan import run_plan
     from kcli.errors import ConfigError
 
     if group == to_group:
@@ -42,4 +42,4 @@ def run(
         plan, state = plan_copy(client, group, to_group, deadline_ms, scope=scope, if_out_of_range=policy)
         if state not in ("Empty", "Dead"):
             env.report(f"{group_text(group)} is {state}; its members continue to commit")
-        return run_plan(env, common, client, plan, deadline_ms, execute=execute)
+        return run_offset_plan(env, common, client, plan, deadline_ms, execute=execute)

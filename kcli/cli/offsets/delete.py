@@ -6,9 +6,9 @@ from contextlib import closing
 from typing import Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.mutation import Execute
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
+from kcli.cli.run_plan import Execute
 
 
 def run(
@@ -33,11 +33,11 @@ def run(
     deleted may be deleted too; `kcli offsets undo` restores everything.
     """
     from kcli.admin.offsets.reset import plan_delete
+    from kcli.cli.offsets.offset_view import run_offset_plan
     from kcli.cli.offsets.options import parse_scope
-    from kcli.cli.offsets.run_plan import run_plan
 
     scope = parse_scope(topic)
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
         plan = plan_delete(client, group, scope, deadline_ms)
-        return run_plan(env, common, client, plan, deadline_ms, execute=execute)
+        return run_offset_plan(env, common, client, plan, deadline_ms, execute=execute)

@@ -14,7 +14,7 @@ from kcli.text import format_count, format_timestamp, group_text
 from kcli.visible import visible
 
 if TYPE_CHECKING:
-    from kcli.admin.offsets.offset_plan import FirstRecord, Plan, Row
+    from kcli.admin.offsets.offset_plan import FirstRecord, OffsetPlan, OffsetRow
     from kcli.cli.output.report import Item
     from kcli.errors import KcliError
     from kcli.structs import TopicPartition
@@ -32,7 +32,9 @@ _DONE = {"move": "moved", "delete": "deleted", "keep": "kept", "skip": "skipped"
 _LONGEST_KEY = 24
 
 
-def plan_report(plan: Plan, outcomes: Outcomes | None = None, snapshot: str | None = None, *, programs: bool) -> Report:
+def plan_report(
+    plan: OffsetPlan, outcomes: Outcomes | None = None, snapshot: str | None = None, *, programs: bool
+) -> Report:
     """Return the report of a plan, or with `outcomes` of its execution: then a status replaces the action.
 
     `snapshot` is the id for an undo. `programs`: csv and tsv, with a field for each part of a table's cell.
@@ -46,18 +48,20 @@ def plan_report(plan: Plan, outcomes: Outcomes | None = None, snapshot: str | No
     return Report(f"offsets.{plan.kind}", columns, items, rows)
 
 
-def outcome_fields(plan: Plan, outcomes: Outcomes, snapshot: str | None) -> dict[tuple[str, TopicPartition], Item]:
+def outcome_fields(
+    plan: OffsetPlan, outcomes: Outcomes, snapshot: str | None
+) -> dict[tuple[str, TopicPartition], Item]:
     """Return the fields that execution adds to each item: a status, an error, and the id for an undo."""
     return {(row.group, row.tp): _outcome(row, outcomes.get((row.group, row.tp)), snapshot) for row in plan.rows}
 
 
-def _outcome(row: Row, error: KcliError | None, snapshot: str | None) -> Item:
+def _outcome(row: OffsetRow, error: KcliError | None, snapshot: str | None) -> Item:
     if error is None:
         return {"status": _DONE[row.action], "snapshot": snapshot}
     return {"status": failure_status(error), "snapshot": snapshot, "error": error_field(error)}
 
 
-def _flat(item: Item, row: Row) -> Item:
+def _flat(item: Item, row: OffsetRow) -> Item:
     """Return the cells of a table or of csv. The reason of a refused row is in `why` only."""
     first = item["first_record"] or {}
     return {
@@ -84,7 +88,7 @@ def format_first_record(first: FirstRecord) -> str:
     return f"{time}:{'_'.join(key[:_LONGEST_KEY].split(' '))}{'...' if cut else ''}"
 
 
-def plan_lines(plan: Plan, similar: Mapping[str, str] | None = None) -> Iterator[str]:
+def plan_lines(plan: OffsetPlan, similar: Mapping[str, str] | None = None) -> Iterator[str]:
     """Return a line of sums for each group, and lines that name the partitions without a committed offset.
 
     `similar`: for a group that does not exist, a suggestion of another name.
@@ -103,7 +107,7 @@ def plan_lines(plan: Plan, similar: Mapping[str, str] | None = None) -> Iterator
             yield f"{group_text(group)} has no committed offset in {partition_names(new)}"
 
 
-def _sums(rows: Iterable[Row]) -> str:
+def _sums(rows: Iterable[OffsetRow]) -> str:
     rows = list(rows)
     counts = [(sum(row.action == action for row in rows), text) for action, text in _PLANNED.items()]
     line = ", ".join(f"{count} {text}" for count, text in counts if count) or "no partitions"
@@ -119,9 +123,9 @@ def _sums(rows: Iterable[Row]) -> str:
     return line
 
 
-def refusal_lines(plan: Plan, errors: Iterable[KcliError]) -> Iterator[str]:
-    """Return a line for each error of a group, and for each reason of refused rows, with their partitions."""
-    for error in errors:
+def refusal_lines(plan: OffsetPlan) -> Iterator[str]:
+    """Return a line for each error of the whole plan, and for each reason of refused rows, with their partitions."""
+    for error in plan.errors:
         yield f"refused: {error}"
     reasons: dict[tuple[str, str], list[TopicPartition]] = {}
     for row in plan.refused:
@@ -140,7 +144,7 @@ def partition_names(tps: Iterable[TopicPartition]) -> str:
 
 
 def outcome_lines(
-    plan: Plan, errors: Mapping[tuple[str, TopicPartition], KcliError], undo: str | None
+    plan: OffsetPlan, errors: Mapping[tuple[str, TopicPartition], KcliError], undo: str | None
 ) -> Iterator[str]:
     """Return `11 partitions moved, 1 partition deleted, 2 partitions failed; to undo: ...`.
 

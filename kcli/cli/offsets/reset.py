@@ -6,9 +6,9 @@ from contextlib import closing
 
 from kcli.cli.environment import Environment
 from kcli.cli.group.selection import ChosenGroups
-from kcli.cli.mutation import Execute
 from kcli.cli.offsets.options import PolicyOptions, ResetScope, TargetOptions
 from kcli.cli.options import Common
+from kcli.cli.run_plan import Execute
 
 
 def run(
@@ -39,8 +39,8 @@ def run(
     from kcli.admin.offsets.checks import check_cluster
     from kcli.admin.offsets.reset import plan_group_reset, target_in_file, target_of_group
     from kcli.cli.group.selection import find_selected, without_collections
+    from kcli.cli.offsets.offset_view import run_offset_plan
     from kcli.cli.offsets.options import file_name, read_text
-    from kcli.cli.offsets.run_plan import run_plan
     from kcli.errors import NotFound
 
     target, scope = to.target(env.clock.wall_ms()), topics.scope(to)
@@ -58,4 +58,4 @@ def run(
             raise NotFound("no group name matches --match")
         target = target or target_of_group(client, to.to_group_of or "", deadline_ms)
         plan = plan_group_reset(client, selected.groups, target, deadline_ms, scope=scope, **policy)
-        return run_plan(env, common, client, plan, deadline_ms, execute=execute)
+        return run_offset_plan(env, common, client, plan, deadline_ms, execute=execute)

@@ -6,8 +6,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kcli.cli.environment import Environment
-from kcli.cli.mutation import Execute
 from kcli.cli.options import Common
+from kcli.cli.run_plan import Execute
 from kcli.cli.snapshots import Last, ListAll, SnapshotId, check_choice, last_snapshot, print_snapshots
 from kcli.text import format_count, format_duration, format_time, group_text
 
@@ -41,7 +41,7 @@ def run(
     from kcli.admin.offsets.undo import plan_undo
     from kcli.admin.state_files import default_folder
     from kcli.cli.group.selection import without_collections
-    from kcli.cli.offsets.run_plan import run_plan
+    from kcli.cli.offsets.offset_view import run_offset_plan
 
     check_choice(snapshot, last=last, list_all=list_all, execute=execute)
     store = SnapshotStore(default_folder(env.environ))
@@ -61,7 +61,7 @@ def run(
         saved = saved or last_snapshot(client, store, deadline_ms)
         env.report(f"undoing {saved.id}: {description(saved, env.clock.wall_ms())}")
         plan = plan_undo(client, saved, deadline_ms)
-        return run_plan(env, common, client, plan, deadline_ms, execute=execute)
+        return run_offset_plan(env, common, client, plan, deadline_ms, execute=execute)
 
 
 def description(snapshot: Snapshot, now_ms: float) -> str:

@@ -151,9 +151,9 @@ def _progress(env: Environment, files: list[str], tally: WriteTally) -> Progress
 
 def _print_outcomes(env: Environment, topic: str, tally: WriteTally, output: str) -> None:
     """Print the number of records of each outcome: stored by partition, the others by error."""
-    from kcli.cli.mutation import showing_outcome
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Item, Report, error_field
+    from kcli.cli.run_plan import showing_outcome
     from kcli.text import format_count
 
     outcome = tally.sent_outcome.replace(" ", "-")

@@ -39,9 +39,9 @@ def run(
     a stream's folder do not. Readers that have listed the old files already fail, and can be repeated.
     """
     from kcli.cli import exit_status
-    from kcli.cli.mutation import done_sentence, showing_outcome
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
+    from kcli.cli.run_plan import done_sentence, showing_outcome
     from kcli.cli.spark.session import spark_session
     from kcli.spark.pipelines.files.compact import compact, folder_of, plan_compaction
     from kcli.spark.pipelines.files.compact_files import finish_interrupted, locked

@@ -281,7 +281,7 @@ def _stream(job: Job, spark: SparkSession, source: KafkaSource, target: Export, 
 
 
 def _show_export(job: Job, target: Export, result: ExportResult, seconds: float) -> None:
-    from kcli.cli.mutation import showing_outcome
+    from kcli.cli.run_plan import showing_outcome
     from kcli.cli.spark.results import show_result
     from kcli.spark.pipelines.result import Result
     from kcli.text import format_count

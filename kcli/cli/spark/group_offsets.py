@@ -101,12 +101,12 @@ def check_target(to: str | None) -> None:
 
 def read_old(path: str, env: Environment) -> Positions:
     """Return the positions in a file. ConfigError if it has none, or they belong to no named group."""
-    from kcli.admin.offsets.offset_plan import Plan
+    from kcli.admin.offsets.offset_plan import OffsetPlan
     from kcli.admin.offsets.plan_reading import read_plan_file
     from kcli.cli.offsets.options import file_name, read_text
 
     positions = read_plan_file(read_text(path, env.stdin_bytes), file_name(path))
-    if isinstance(positions, Plan):
+    if isinstance(positions, OffsetPlan):
         raise ConfigError(f"{file_name(path)} is a plan; --diff takes saved positions")
     if any(group is None for group, _ in positions.offsets):
         raise ConfigError(f"{file_name(path)} does not name the groups of its offsets")

@@ -153,7 +153,7 @@ def _run(
     *,
     dry_run: bool,
 ) -> int:
-    from kcli.cli.mutation import showing_outcome
+    from kcli.cli.run_plan import showing_outcome
     from kcli.spark.pipelines.files.load import (
         outcome,
         plan_load,

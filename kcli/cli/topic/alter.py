@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from kcli.cli.environment import Environment
-from kcli.cli.mutation import Execute, Mutation, PlanRow
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
 from kcli.cli.property_sources import key_values
-from kcli.errors import ConfigError, KcliError, Refused
+from kcli.cli.run_plan import Execute, View, run_plan, undo_command
+from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kcli.admin.topic_changes.alterations import Alteration, AlterationPlan
-    from kcli.admin.topic_changes.setting_snapshots import SettingSnapshot
+    from kcli.admin.plan import Applied, Plan
+    from kcli.admin.topic_changes.alterations import Alteration
     from kcli.cli.output.report import Item
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-
-COLUMNS = ["topic", "status", "name", "old", "new", "why"]
-ALTERATION = Mutation("topic.alter", COLUMNS, done="altered")
 
 
 def run(
@@ -69,50 +64,43 @@ def run(
     wanted = Wanted(partitions, settings, deleted)
     with closing(common.connect()) as client:
         plan = plan_alterations(client, dict.fromkeys(topic, wanted), common.deadline_ms(), internal=internal)
-        return run_plan(env, common, client, plan, ALTERATION, execute=execute)
+        return run_alterations(env, common, client, plan, view("topic.alter", "altered"), execute=execute)
 
 
-def run_plan(
+def run_alterations(
     env: Environment,
     common: Common,
     client: ConsumerNetworkClient,
-    plan: AlterationPlan,
-    mutation: Mutation,
+    plan: Plan[Alteration],
+    view: View,
     *,
     execute: bool,
 ) -> int:
-    """Show the plan, or apply it and report the command that restores the settings; return the exit status."""
-    from kcli.admin.state_files import SnapshotError, default_folder
+    """Show the plan, or apply it; return the exit status."""
+    from kcli.admin.state_files import default_folder
     from kcli.admin.topic_changes.alterations import apply_alterations
     from kcli.admin.topic_changes.setting_snapshots import FOLDER, SettingStore
 
-    def apply(_names: list[str]) -> Mapping[str, KcliError]:
-        if not plan.changes:
-            return {}
+    def apply(on_snapshot: Any) -> Applied:
         store = SettingStore(default_folder(env.environ, FOLDER))
-        snapshots: list[SettingSnapshot] = []
-        try:
-            failed = apply_alterations(client, plan, store, common.deadline_ms(), on_snapshot=snapshots.append)
-        except SnapshotError as error:
-            raise Refused(f"{error.message}; nothing was altered") from error
-        finally:
-            for snapshot in snapshots:
-                if store.path(snapshot.id).exists():
-                    env.report(f"to restore the settings: kcli topic undo {snapshot.id} --execute")
-        return {" ".join(key): error for key, error in failed.items()}
+        return apply_alterations(client, plan, store, common.deadline_ms(), on_snapshot=on_snapshot)
 
-    rows = [PlanRow(" ".join(row.key), lambda status, row=row: item(row, status), row.error) for row in plan.rows]  # type: ignore[misc]
-    return mutation.run(env, common, rows, apply, execute=execute)
+    return run_plan(env, common, plan, view, apply, execute=execute)
 
 
 def item(row: Alteration, status: str) -> Item:
     """Return the row of a setting or of the number of partitions."""
-    unchanged = row.action == "keep" and row.error is None
     return {
         "topic": row.topic,
-        "status": "unchanged" if unchanged else status,
+        "status": status,
         "name": row.name or None,
         "old": row.old,
         "new": row.new,
         "why": row.why or None,
     }
+
+
+def view(kind: str, done: str) -> View:
+    """Return the view of plans that alter topics."""
+    columns = ["topic", "status", "name", "old", "new", "why"]
+    return View(kind, columns, done, item, undo=lambda id: f"to restore the settings: {undo_command(id, 'topic')}")

@@ -54,9 +54,9 @@ def run(
     does not exist (status 3) for all commands that look for it.
     """
     from kcli.admin.topics import NewTopic, create_topics
-    from kcli.cli.mutation import done_sentence, showing_outcome
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Item, Report, error_field, failure_status
+    from kcli.cli.run_plan import done_sentence, showing_outcome
     from kcli.error_codes import ErrorCode
     from kcli.text import kafka_uuid
 

@@ -6,15 +6,16 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.mutation import Execute, Mutation, PlanRow
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
+from kcli.cli.run_plan import Execute, View, run_plan, skip_missing
 
 if TYPE_CHECKING:
-    from kcli.admin.topics import PlannedTopic
+    from kcli.admin.plan import Row
+    from kcli.admin.topics import TopicSize
     from kcli.cli.output.report import Item
 
-DELETION = Mutation("topic.delete", ["topic", "status", "partitions", "records", "topic_id"], done="deleted")
+COLUMNS = ["topic", "status", "partitions", "records", "topic_id"]
 
 
 def run(
@@ -40,24 +41,28 @@ def run(
 
     with closing(common.connect()) as client:
         plan = plan_topic_deletion(client, topic, common.deadline_ms(), internal=internal)
-        return DELETION.run(
+        if if_exists:
+            plan = skip_missing(plan)
+        return run_plan(
             env,
             common,
-            [PlanRow(p.topic, lambda status, p=p: item(p, status), p.error) for p in plan],  # type: ignore[misc]
-            lambda _names: apply_topic_deletion(client, plan, common.deadline_ms()),
+            plan,
+            View("topic.delete", COLUMNS, "deleted", item),
+            lambda _: plan.outcome(apply_topic_deletion(client, plan, common.deadline_ms())),
             execute=(execute or yes) and not dry_run,
-            skip_missing=if_exists,
         )
 
 
-def item(planned: PlannedTopic, status: str) -> Item:
+def item(row: Row[TopicSize], status: str) -> Item:
     """Return the row of a topic."""
+    from kcli.admin.topics import TopicSize
     from kcli.text import kafka_uuid
 
+    size = row.old or TopicSize(None, None, None)
     return {
-        "topic": planned.topic,
+        "topic": row.key,
         "status": status,
-        "partitions": planned.partitions,
-        "records": planned.records,
-        "topic_id": kafka_uuid(planned.topic_id),
+        "partitions": size.partitions,
+        "records": size.records,
+        "topic_id": kafka_uuid(size.topic_id),
     }

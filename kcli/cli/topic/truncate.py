@@ -6,21 +6,18 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.mutation import Execute, Mutation, PlanRow
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
+from kcli.cli.run_plan import Execute, View, run_plan
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kcli.admin.topic_changes.truncation import PlannedTruncation, TruncationPlan
+    from kcli.admin.plan import Plan
+    from kcli.admin.topic_changes.truncation import Truncation
     from kcli.cli.output.report import Item
-    from kcli.errors import KcliError
     from kcli.log_place import Place
 
 COLUMNS = ["topic", "status", "partition", "start_offset", "new_start", "end_offset", "records", "unread_by"]
-TRUNCATION = Mutation("topic.truncate", COLUMNS, done="truncated")
 _FEW = 5  # groups in the line on stderr
 
 
@@ -62,14 +59,14 @@ def run(
         plan = plan_truncation(client, wanted, cut, common.deadline_ms(), allow_future=allow_future)
         _report_loss(env, plan, cut, not_listed("groups", client.principal))
 
-        def apply(_names: list[str]) -> Mapping[str, KcliError]:
-            if not plan.changes:
-                return {}
-            return {str(tp): error for tp, error in apply_truncation(client, plan, common.deadline_ms()).errors.items()}
-
-        rows = [PlanRow(str(row.tp), lambda status, row=row: item(row, status), row.error) for row in plan.rows]  # type: ignore[misc]
-        columns = [*COLUMNS, "why"] if cut.kind == "time" else COLUMNS
-        return TRUNCATION._replace(columns=columns).run(env, common, rows, apply, execute=execute)
+        return run_plan(
+            env,
+            common,
+            plan,
+            View("topic.truncate", [*COLUMNS, "why"] if cut.kind == "time" else COLUMNS, "truncated", item),
+            lambda _: plan.outcome(apply_truncation(client, plan, common.deadline_ms()).errors),
+            execute=execute,
+        )
 
 
 def parse_before(text: str, now_ms: int) -> Place:
@@ -83,7 +80,7 @@ def parse_before(text: str, now_ms: int) -> Place:
     return place
 
 
-def _report_loss(env: Environment, plan: TruncationPlan, cut: Place, note: str | None) -> None:
+def _report_loss(env: Environment, plan: Plan[Truncation], cut: Place, note: str | None) -> None:
     """Report the number of records to delete, the groups that have not read them, and what is not known of groups."""
     from kcli.text import format_count, format_time
 
@@ -97,22 +94,21 @@ def _report_loss(env: Environment, plan: TruncationPlan, cut: Place, note: str |
     text = f"before {format_time(cut.n)}: " if cut.kind == "time" else ""
     text += f"{format_count(records, 'record')} of {format_count(len(plan.changes), 'partition')} to delete"
     env.report(text + (f"; not read by: {named}{more}" if unread else ""))
-    if plan.group_errors:
-        others = f" (and {len(plan.group_errors) - 1} more)" if len(plan.group_errors) > 1 else ""
-        env.report(f"kcli: note: the offsets of some groups are not known: {plan.group_errors[0]}{others}")
+    if plan.unknown:
+        others = f" (and {len(plan.unknown) - 1} more)" if len(plan.unknown) > 1 else ""
+        env.report(f"kcli: note: the offsets of some groups are not known: {plan.unknown[0]}{others}")
     if note is not None:
         env.report(f"kcli: note: {note}, so they are not compared")
 
 
-def item(row: PlannedTruncation, status: str) -> Item:
+def item(row: Truncation, status: str) -> Item:
     """Return the row of a partition."""
-    unchanged = row.error is None and not row.records
     return {
         "topic": row.tp.topic,
-        "status": "unchanged" if unchanged else status,
+        "status": status,
         "partition": row.tp.partition,
-        "start_offset": row.start,
-        "new_start": row.start if unchanged else row.before,
+        "start_offset": row.old,
+        "new_start": row.old if row.action == "keep" else row.new,
         "end_offset": row.end,
         "records": row.records,
         "unread_by": None if row.unread is None else dict(row.unread),

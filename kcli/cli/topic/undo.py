@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 
 from kcli.cli.environment import Environment
-from kcli.cli.mutation import Execute, Mutation
 from kcli.cli.options import Common
+from kcli.cli.run_plan import Execute
 from kcli.cli.snapshots import Last, ListAll, SnapshotId, check_choice, last_snapshot, print_snapshots
 
 
@@ -27,8 +27,7 @@ def run(
     from kcli.admin.state_files import default_folder
     from kcli.admin.topic_changes.alterations import plan_setting_undo
     from kcli.admin.topic_changes.setting_snapshots import FOLDER, SettingStore
-    from kcli.cli.topic.alter import COLUMNS as ROW_COLUMNS
-    from kcli.cli.topic.alter import run_plan
+    from kcli.cli.topic.alter import run_alterations, view
     from kcli.text import format_time
 
     check_choice(snapshot, last=last, list_all=list_all, execute=execute)
@@ -48,5 +47,4 @@ def run(
         saved = saved or last_snapshot(client, store, deadline_ms)
         env.report(f"undoing {saved.id}: a change of {', '.join(saved.topics)} at {format_time(saved.made_ms)}")
         plan = plan_setting_undo(client, saved, deadline_ms)
-        mutation = Mutation("topic.undo", ROW_COLUMNS, done="restored")
-        return run_plan(env, common, client, plan, mutation, execute=execute)
+        return run_alterations(env, common, client, plan, view("topic.undo", "restored"), execute=execute)

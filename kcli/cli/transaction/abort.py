@@ -6,32 +6,22 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.mutation import Execute, Mutation, PlanRow
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
-from kcli.cli.transaction.rows import check_ids, hanging_item, hanging_row, table_row
+from kcli.cli.run_plan import Execute, View, run_plan
+from kcli.cli.transaction.rows import check_ids, hanging_item, hanging_row, table_row, transaction_item
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from kcli.admin.logs.hanging_transactions import PlannedMarker
+    from kcli.admin.logs.hanging_transactions import HangingAbort
+    from kcli.admin.plan import Applied, Row
     from kcli.admin.transactions import Transaction
     from kcli.cli.output.report import Item
-    from kcli.errors import KcliError
 
-ABORT = Mutation(
-    "transaction.abort",
-    ["transactional_id", "status", "state", "producer_id", "epoch", "age", "partitions"],
-    done="aborted",
-    table_row=table_row,
-)
-HANGING_ABORT = Mutation(
-    "transaction.abort",
-    ["topic", "partition", "status", "start_offset", "producer_id", "epoch", "last_write"],
-    done="aborted",
-    table_row=hanging_row,
-)
+COLUMNS = ["transactional_id", "status", "state", "producer_id", "epoch", "age", "partitions"]
+HANGING_COLUMNS = ["topic", "partition", "status", "start_offset", "producer_id", "epoch", "last_write"]
 
 
 def run(
@@ -73,30 +63,22 @@ def run(
 
 
 def _abort_ids(env: Environment, common: Common, names: Sequence[str], *, execute: bool) -> int:
-    from kcli.admin.transactions import abort_transactions, describe_transactions
+    from kcli.admin.transactions import abort_transactions, describe_transactions, plan_abort
 
     with closing(common.connect()) as client:
-        found = describe_transactions(client, names, common.deadline_ms())
+        plan = plan_abort(describe_transactions(client, names, common.deadline_ms()), names)
         now_ms = env.clock.wall_ms()
 
-        def row(name: str) -> PlanRow:
-            transaction = found.values.get(name)
-            return PlanRow(name, lambda status: _id_item(name, transaction, status, now_ms), found.errors.get(name))
+        def apply(_: object) -> Applied:
+            wanted = [row.old for row in plan.changes if row.old is not None]
+            return plan.outcome(abort_transactions(client, wanted, common.deadline_ms()).errors)
 
-        def apply(planned: list[str]) -> Mapping[str, KcliError]:
-            wanted = [found.values[name] for name in planned if found.values[name].is_open]
-            return abort_transactions(client, wanted, common.deadline_ms()).errors
+        def item(row: Row[Transaction], status: str) -> Item:
+            known = {"transactional_id": row.key} if row.old is None else transaction_item(row.old, now_ms)
+            return {**known, "status": status}
 
-        return ABORT.run(env, common, [row(name) for name in names], apply, execute=execute)
-
-
-def _id_item(name: str, transaction: Transaction | None, status: str, now_ms: int) -> Item:
-    from kcli.cli.transaction.rows import transaction_item
-
-    if transaction is None:
-        return {"transactional_id": name, "status": status}
-    item = transaction_item(transaction, now_ms)
-    return {**item, "status": status if transaction.is_open else "unchanged"}
+        view = View("transaction.abort", COLUMNS, "aborted", item, table_row=table_row)
+        return run_plan(env, common, plan, view, apply, execute=execute)
 
 
 def _abort_hanging(
@@ -108,22 +90,19 @@ def _abort_hanging(
 
     with closing(common.connect()) as client:
         (tp,) = find_partitions(client, {topic: [partition]}, common.deadline_ms())
-        planned = plan_marker(client, tp, start_offset, common.deadline_ms())
+        plan = plan_marker(client, tp, start_offset, common.deadline_ms())
         now_ms = env.clock.wall_ms()
 
-        def apply(names: list[str]) -> Mapping[str, KcliError]:
+        def apply(_: object) -> Applied:
             try:
-                write_abort_marker(client, planned, common.deadline_ms())
+                write_abort_marker(client, plan.rows[0], common.deadline_ms())
             except KcliError as error:
-                return {names[0]: error}
-            return {}
+                return plan.outcome({tp: error})
+            return plan.outcome({})
 
-        row = PlanRow(str(tp), lambda status: _marker_item(planned, status, now_ms), planned.error)
-        return HANGING_ABORT.run(env, common, [row], apply, execute=execute)
+        def item(row: HangingAbort, status: str) -> Item:
+            place = {"topic": tp.topic, "partition": tp.partition, "start_offset": row.start_offset}
+            return {**(place if row.old is None else hanging_item(row.old, now_ms)), "status": status}
 
-
-def _marker_item(planned: PlannedMarker, status: str, now_ms: int) -> Item:
-    place = {"topic": planned.tp.topic, "partition": planned.tp.partition, "start_offset": planned.start_offset}
-    if planned.transaction is None:
-        return {**place, "status": status}
-    return {**hanging_item(planned.transaction, now_ms), "status": status}
+        view = View("transaction.abort", HANGING_COLUMNS, "aborted", item, table_row=hanging_row)
+        return run_plan(env, common, plan, view, apply, execute=execute)

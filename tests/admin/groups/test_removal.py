@@ -15,7 +15,7 @@ ALL = group(ONE, TWO._replace(id="app-id-2"), THREE)
 def planned(**chosen: list[str]) -> list[str]:
     named = {"members": [], "instances": [], "clients": [], **chosen}
     plan = plan_member_removal(ALL, named["members"], named["instances"], named["clients"], every=False)
-    return [f"{p.name}!" if p.error else p.name for p in plan]
+    return [f"{row.key}!" if row.error else row.key for row in plan.rows]
 
 
 def test_members_are_selected_by_member_id_instance_id_or_client_id() -> None:
@@ -23,7 +23,12 @@ def test_members_are_selected_by_member_id_instance_id_or_client_id() -> None:
     assert planned(instances=["till-2"]) == ["app-id-2"]
     assert planned(clients=["app"]) == ["app-id", "app-id-2"]
     assert planned(clients=["app"], instances=["till-2"]) == ["app-id", "app-id-2"]
-    assert [p.name for p in plan_member_removal(ALL, [], [], [], every=True)] == ["app-id", "app-id-2", "etl-id"]
+    everyone = plan_member_removal(ALL, [], [], [], every=True)
+    assert [row.key for row in everyone.rows] == [
+        "app-id",
+        "app-id-2",
+        "etl-id",
+    ]
 
 
 def test_an_unknown_member_is_an_error() -> None:
@@ -31,9 +36,9 @@ def test_an_unknown_member_is_an_error() -> None:
 
 
 def test_members_of_share_groups_cannot_be_removed() -> None:
-    (plan,) = plan_member_removal(group(ONE, kind="share"), [], [], [], every=True)
+    (plan,) = plan_member_removal(group(ONE, kind="share"), [], [], [], every=True).rows
     assert "members of share groups cannot be removed; stop the member" in str(plan.error)
-    assert plan_member_removal(group(ONE, kind="consumer"), [], [], [], every=True)[0].error is None
+    assert plan_member_removal(group(ONE, kind="consumer"), [], [], [], every=True).rows[0].error is None
 
 
 def test_a_group_with_members_is_not_deleted() -> None:

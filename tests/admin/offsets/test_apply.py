@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kcli.admin.groups.group import Group
-from kcli.admin.offsets.apply import Applied, PlanRefused, apply_plan
+from kcli.admin.offsets.apply import apply_plan
 from kcli.admin.offsets.checks import GroupInUse, PlanOutdated, WrongCluster, in_use_reason
 from kcli.admin.offsets.commits import batches, delete_offsets
-from kcli.admin.offsets.offset_plan import Plan, Row, make_plan
+from kcli.admin.offsets.offset_plan import OffsetPlan, OffsetRow, make_plan
 from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
+from kcli.admin.plan import Applied, PlanRefused
 from kcli.admin.state_files import SnapshotError
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, IncompleteResponse, KcliError, OutcomeUnknown, Refused, TimeoutExpired
@@ -28,11 +30,11 @@ OLD = OffsetAndMetadata(40, 3, "by the app, caf\u00e9 \u0000\u2028")
 NEW = OffsetAndMetadata(10, -1, OLD.metadata)
 
 
-def move(group: str, tp: TopicPartition, old: OffsetAndMetadata | None = OLD) -> Row:
-    return Row(group, tp, old, NEW, "move", "log start")
+def move(group: str, tp: TopicPartition, old: OffsetAndMetadata | None = OLD) -> OffsetRow:
+    return OffsetRow((group, tp), old, NEW, "move", "log start")
 
 
-def plan_of(*rows: Row, cluster_id: str | None = "fake") -> Plan:
+def plan_of(*rows: OffsetRow, cluster_id: str | None = "fake") -> OffsetPlan:
     return make_plan("reset", rows, 1_500_000_000_000, {row.group: "Empty" for row in rows}, cluster_id)
 
 
@@ -45,12 +47,12 @@ def store(tmp_path: Path) -> SnapshotStore:
     return SnapshotStore(tmp_path / "state" / "kcli" / "snapshots")
 
 
-def apply(cluster: OffsetCluster, plan: Plan, store: SnapshotStore, deadline_ms: float = 10_000) -> Applied:
+def apply(cluster: OffsetCluster, plan: OffsetPlan, store: SnapshotStore, deadline_ms: float = 10_000) -> Applied:
     with cluster.client() as client:
         return apply_plan(client, plan, store, deadline_ms)
 
 
-def refusal(cluster: OffsetCluster, plan: Plan, store: SnapshotStore) -> KcliError:
+def refusal(cluster: OffsetCluster, plan: OffsetPlan, store: SnapshotStore) -> KcliError:
     """Return the error, after asserting that nothing was written to a broker or to the disk."""
     before = {group: dict(offsets) for group, offsets in cluster.stored.items()}
     with pytest.raises(KcliError) as caught:
@@ -83,7 +85,7 @@ def test_a_plan_is_written_with_one_commit_per_group_after_its_snapshot(store: S
 
 def test_rows_to_keep_or_skip_are_not_written_and_need_no_snapshot(store: SnapshotStore) -> None:
     cluster = cluster_of("g")
-    rows = [Row("g", T0, OLD, OLD, "keep"), Row("g", T1, OLD, OLD, "skip")]
+    rows = [OffsetRow(("g", T0), OLD, OLD, "keep"), OffsetRow(("g", T1), OLD, OLD, "skip")]
     assert apply(cluster, plan_of(*rows), store) == Applied({}, None)
     applied = apply(cluster, plan_of(*rows, move("g", T2)), store)
     assert list(applied.results) == [("g", T2)]
@@ -93,7 +95,7 @@ def test_rows_to_keep_or_skip_are_not_written_and_need_no_snapshot(store: Snapsh
 
 def test_a_row_to_delete_removes_the_committed_offset(store: SnapshotStore) -> None:
     cluster = cluster_of("g")
-    applied = apply(cluster, plan_of(Row("g", T0, OLD, None, "delete"), move("g", T1)), store)
+    applied = apply(cluster, plan_of(OffsetRow(("g", T0), OLD, None, "delete"), move("g", T1)), store)
     assert applied.results == {("g", T0): None, ("g", T1): None}
     assert cluster.stored["g"] == {T1: NEW, T2: OLD}
 
@@ -119,8 +121,8 @@ def test_the_snapshot_is_reported_before_the_first_write(store: SnapshotStore) -
 
 
 def test_one_refused_row_refuses_the_plan(store: SnapshotStore) -> None:
-    bad = Row("g", T1, OLD, None, "refuse", "900 is after the log end 100")
-    error = refusal(cluster_of("g"), plan_of(move("g", T0), bad, bad._replace(tp=T2)), store)
+    bad = OffsetRow(("g", T1), OLD, None, "refuse", "900 is after the log end 100")
+    error = refusal(cluster_of("g"), plan_of(move("g", T0), bad, replace(bad, key=("g", T2))), store)
     assert isinstance(error, PlanRefused)
     assert isinstance(error, Refused)
     assert [row.tp for row in error.rows] == [T1, T2]
@@ -166,7 +168,7 @@ def test_a_commit_after_the_plan_refuses_it(store: SnapshotStore, now: OffsetAnd
         del cluster.stored["g"][T1]
     else:
         cluster.stored["g"][T1] = now
-    error = refusal(cluster, plan_of(move("g", T0), move("g", T1), Row("g", T2, OLD, OLD, "keep")), store)
+    error = refusal(cluster, plan_of(move("g", T0), move("g", T1), OffsetRow(("g", T2), OLD, OLD, "keep")), store)
     assert isinstance(error, PlanOutdated)
     assert [(it.tp, it.planned, it.found) for it in error.differences] == [(T1, OLD, now)]
     assert "the plan is out of date: t-1 of group g had " in str(error)
@@ -174,7 +176,7 @@ def test_a_commit_after_the_plan_refuses_it(store: SnapshotStore, now: OffsetAnd
 
 def test_a_first_commit_and_a_commit_in_a_row_to_keep_refuse_the_plan(store: SnapshotStore) -> None:
     cluster = cluster_of("g")
-    rows = [move("g", T0, None), Row("g", T1, NEW, NEW, "keep"), Row("g", T2, NEW, NEW, "skip")]
+    rows = [move("g", T0, None), OffsetRow(("g", T1), NEW, NEW, "keep"), OffsetRow(("g", T2), NEW, NEW, "skip")]
     error = refusal(cluster, plan_of(*rows), store)
     assert isinstance(error, PlanOutdated)
     assert [(it.tp, it.planned, it.found) for it in error.differences] == [(T0, None, OLD), (T1, NEW, OLD)]
@@ -233,7 +235,7 @@ def test_members_that_joined_after_the_check_are_reported(store: SnapshotStore) 
 def test_a_write_is_retried_after_a_lost_request_or_a_moved_coordinator(store: SnapshotStore, fault: int | str) -> None:
     cluster = cluster_of("g")
     cluster.faults.append(fault)
-    applied = apply(cluster, plan_of(move("g", T0), Row("g", T1, OLD, None, "delete")), store)
+    applied = apply(cluster, plan_of(move("g", T0), OffsetRow(("g", T1), OLD, None, "delete")), store)
     assert not applied.errors
     assert cluster.stored["g"] == {T0: NEW, T2: OLD}
     assert cluster.count(ApiKey.OFFSET_COMMIT) == 2
@@ -244,7 +246,7 @@ def test_a_lost_response_is_replaced_by_a_look_at_the_committed_offsets(store: S
     """All responses to changes are lost, all other responses arrive: every offset is written, and reported so."""
     cluster = cluster_of("a", "b", "c")
     cluster.last_fault = fault
-    rows = [move(g, tp) for g in "abc" for tp in (T0, T1)] + [Row("a", T2, OLD, None, "delete")]
+    rows = [move(g, tp) for g in "abc" for tp in (T0, T1)] + [OffsetRow(("a", T2), OLD, None, "delete")]
     applied = apply(cluster, plan_of(*rows), store)
     assert not applied.errors
     assert cluster.stored == {
@@ -376,7 +378,7 @@ def test_an_unknown_server_error_halves_large_commits_only(
     many = partitions(*range(20))
     cluster = OffsetCluster({"large": dict.fromkeys(many, noted), "small": dict.fromkeys(many, OLD)})
     cluster.max_partitions, cluster.too_large = 10, int(ErrorCode.UNKNOWN_SERVER_ERROR)
-    rows = [move("large", tp, noted)._replace(new=noted._replace(offset=0)) for tp in many]
+    rows = [replace(move("large", tp, noted), new=noted._replace(offset=0)) for tp in many]
     rows += [move("small", tp) for tp in many]
     applied = apply(cluster, plan_of(*rows), store)
     assert codes(applied) == {("small", tp): ErrorCode.UNKNOWN_SERVER_ERROR for tp in many}

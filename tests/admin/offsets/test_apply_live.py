@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,14 @@ from confluent_kafka import TopicPartition as Theirs
 from kafka import KafkaAdminClient
 
 from kcli.admin.groups.describe import describe_groups
-from kcli.admin.offsets.apply import Applied, apply_plan
+from kcli.admin.offsets.apply import apply_plan
 from kcli.admin.offsets.checks import GroupInUse, PlanOutdated
 from kcli.admin.offsets.commits import commit_many
-from kcli.admin.offsets.offset_plan import Plan, Row, make_plan, plan_reset
+from kcli.admin.offsets.offset_plan import OffsetPlan, OffsetRow, make_plan, plan_reset
 from kcli.admin.offsets.reset import gather_facts
 from kcli.admin.offsets.snapshots import SnapshotStore
 from kcli.admin.offsets.undo import plan_undo
+from kcli.admin.plan import Applied
 from kcli.errors import KcliError
 from kcli.log_place import LOG_START
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -57,7 +59,7 @@ def positions(kafka: Kafka, groups: Iterable[str], topic: str) -> Positions:
     }
 
 
-def planned(kafka: Kafka, groups: Iterable[str], topic: str) -> Plan:
+def planned(kafka: Kafka, groups: Iterable[str], topic: str) -> OffsetPlan:
     """Return a plan to reset all partitions of a topic to the start of the log."""
     with asking(kafka) as client:
         facts = gather_facts(client, groups, {topic: None}, LOG_START, soon(client))
@@ -67,12 +69,12 @@ def planned(kafka: Kafka, groups: Iterable[str], topic: str) -> Plan:
         return make_plan("reset", rows, client.clock.wall_ms(), states, client.metadata.cluster.cluster_id)
 
 
-def applied(kafka: Kafka, plan: Plan, store: SnapshotStore) -> Applied:
+def applied(kafka: Kafka, plan: OffsetPlan, store: SnapshotStore) -> Applied:
     with asking(kafka) as client:
         return apply_plan(client, plan, store, soon(client))
 
 
-def undone(kafka: Kafka, snapshot_id: str | None, store: SnapshotStore) -> Plan:
+def undone(kafka: Kafka, snapshot_id: str | None, store: SnapshotStore) -> OffsetPlan:
     assert snapshot_id is not None
     with asking(kafka) as client:
         plan = plan_undo(client, store.load(snapshot_id), soon(client))
@@ -97,7 +99,7 @@ def test_undo_brings_back_every_offset_epoch_and_byte_of_metadata(any_kafka: Kaf
     assert positions(any_kafka, groups, topic) == before
     plan = planned(any_kafka, groups, topic)
     first = plan.rows[0]
-    plan = plan._replace(rows=(first._replace(new=None, action="delete"), *plan.rows[1:]))
+    plan = replace(plan, rows=(replace(first, new=None, action="delete"), *plan.rows[1:]))
     did = applied(any_kafka, plan, store)
     assert not did.errors
     assert [row.action for row in plan.rows].count("keep") == 2
@@ -122,7 +124,7 @@ def test_undo_of_a_reset_that_created_the_group_leaves_no_offsets(any_kafka: Kaf
     assert positions(any_kafka, [group], topic) == {group: {}}
 
 
-def _refused(kafka: Kafka, plan: Plan, store: SnapshotStore, topic: str) -> KcliError:
+def _refused(kafka: Kafka, plan: OffsetPlan, store: SnapshotStore, topic: str) -> KcliError:
     """Return the error, after asserting that nothing was written."""
     before = positions(kafka, plan.groups, topic)
     with pytest.raises(KcliError) as caught:
@@ -196,7 +198,7 @@ def test_a_pending_transactional_offset_refuses_the_plan(real_kafka: Kafka, stor
     until(lambda: _is_applied(real_kafka, plan, store))
 
 
-def _is_applied(kafka: Kafka, plan: Plan, store: SnapshotStore) -> bool:
+def _is_applied(kafka: Kafka, plan: OffsetPlan, store: SnapshotStore) -> bool:
     """The group coordinator learns of the end of a transaction a little after the producer."""
     try:
         return not applied(kafka, plan, store).errors
@@ -209,7 +211,7 @@ def test_large_metadata_take_several_commits(any_kafka: Kafka, store: SnapshotSt
     topic, group = any_kafka.new_topic(300), any_kafka.new_name("g")
     before = {TopicPartition(topic, number): OffsetAndMetadata(9, 0, "n" * 4096) for number in range(300)}
     commit(any_kafka, {group: before})
-    rows = [Row(group, tp, old, old._replace(offset=0), "move") for tp, old in before.items()]
+    rows = [OffsetRow((group, tp), old, old._replace(offset=0), "move") for tp, old in before.items()]
     did = applied(any_kafka, make_plan("reset", rows, 0, {}), store)
     assert not did.errors
     assert {it.offset for it in positions(any_kafka, [group], topic)[group].values()} == {0}
@@ -222,7 +224,7 @@ def test_undo_skips_a_topic_that_was_recreated(any_kafka: Kafka, store: Snapshot
     old, other = TopicPartition(topic, 0), TopicPartition(kept, 0)
     commit(any_kafka, {group: {old: OffsetAndMetadata(9), other: OffsetAndMetadata(5)}})
     rows = [
-        Row(group, tp, OffsetAndMetadata(offset), OffsetAndMetadata(0), "move")
+        OffsetRow((group, tp), OffsetAndMetadata(offset), OffsetAndMetadata(0), "move")
         for tp, offset in {old: 9, other: 5}.items()
     ]
     with asking(any_kafka) as client:

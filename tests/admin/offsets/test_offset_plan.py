@@ -8,9 +8,9 @@ import pytest
 
 from kcli.admin.offsets.offset_plan import (
     FromOffsets,
+    OffsetPlan,
+    OffsetRow,
     PartitionFacts,
-    Plan,
-    Row,
     ShiftBy,
     Target,
     ToCurrent,
@@ -31,13 +31,13 @@ def facts(committed: OffsetAndMetadata | None = OLD, start: int = 10, end: int =
     return PartitionFacts(T0, committed, start, end, **more)
 
 
-def planned(target: Target, about: PartitionFacts | None = None, **options: Any) -> Row:
+def planned(target: Target, about: PartitionFacts | None = None, **options: Any) -> OffsetRow:
     (row,) = plan_reset("g", [about or facts()], target, **options)
     assert (row.group, row.tp) == ("g", T0)
     return row
 
 
-def brief(row: Row) -> tuple[str, int | None, int, int, str]:
+def brief(row: OffsetRow) -> tuple[str, int | None, int, int, str]:
     return row.action, row.new.offset if row.new is not None else None, row.reread, row.skipped, row.why
 
 
@@ -265,14 +265,14 @@ def test_the_current_offset_needs_no_leader() -> None:
 
 def test_a_plan_is_sorted_and_lists_changes_and_refusals() -> None:
     rows = [
-        Row("h", T0, OLD, None, "delete"),
-        Row("g", U0, OLD, None, "refuse"),
-        Row("g", T1, OLD, OLD, "keep"),
-        Row("g", T0, None, OLD, "move"),
-        Row("f", T0, OLD, OLD, "skip"),
+        OffsetRow(("h", T0), OLD, None, "delete"),
+        OffsetRow(("g", U0), OLD, None, "refuse"),
+        OffsetRow(("g", T1), OLD, OLD, "keep"),
+        OffsetRow(("g", T0), None, OLD, "move"),
+        OffsetRow(("f", T0), OLD, OLD, "skip"),
     ]
     plan = make_plan("reset", rows, NOON_MS, {"h": "Empty", "g": "Absent"}, "cluster")
-    assert plan == Plan("reset", tuple(reversed(rows)), NOON_MS, {"g": "Absent", "h": "Empty"}, "cluster")
+    assert plan == OffsetPlan("reset", tuple(reversed(rows)), NOON_MS, {"g": "Absent", "h": "Empty"}, "cluster")
     assert plan.groups == ["f", "g", "h"]
     assert [(row.group, row.tp) for row in plan.changes] == [("g", T0), ("h", T0)]
     assert [(row.group, row.tp) for row in plan.refused] == [("g", U0)]

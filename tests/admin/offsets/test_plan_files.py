@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.admin.offsets.offset_plan import WHOLE_TOPIC, FirstRecord, Plan, Row, make_plan
+from kcli.admin.offsets.offset_plan import WHOLE_TOPIC, FirstRecord, OffsetPlan, OffsetRow, make_plan
 from kcli.admin.offsets.plan_files import (
     Positions,
     plan_as_csv,
@@ -29,12 +30,21 @@ UNKNOWN = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="bills")
 PLAN = make_plan(
     "reset",
     [
-        Row("billing", T0, OffsetAndMetadata(9, 3, NASTY), OffsetAndMetadata(4, -1, NASTY), "move", "log start", 5),
-        Row("billing", T1, None, OffsetAndMetadata(0, 0, ""), "move", "nothing committed", skipped=7),
-        Row("audit, old", T1, OffsetAndMetadata(2, 1, "x"), OffsetAndMetadata(2, 1, "x"), "keep"),
-        Row("billing", TopicPartition("bills", WHOLE_TOPIC), None, None, "refuse", "no such topic", error=UNKNOWN),
-        Row("billing", TopicPartition("a", 0), OffsetAndMetadata(2), None, "delete"),
-        Row("billing", TopicPartition("a", 1), OffsetAndMetadata(2), None, "skip"),
+        OffsetRow(
+            ("billing", T0),
+            OffsetAndMetadata(9, 3, NASTY),
+            OffsetAndMetadata(4, -1, NASTY),
+            "move",
+            "log start",
+            reread=5,
+        ),
+        OffsetRow(("billing", T1), None, OffsetAndMetadata(0, 0, ""), "move", "nothing committed", skipped=7),
+        OffsetRow(("audit, old", T1), OffsetAndMetadata(2, 1, "x"), OffsetAndMetadata(2, 1, "x"), "keep"),
+        OffsetRow(
+            ("billing", TopicPartition("bills", WHOLE_TOPIC)), None, None, "refuse", "no such topic", error=UNKNOWN
+        ),
+        OffsetRow(("billing", TopicPartition("a", 0)), OffsetAndMetadata(2), None, "delete"),
+        OffsetRow(("billing", TopicPartition("a", 1)), OffsetAndMetadata(2), None, "skip"),
     ],
     1_700_000_000_123,
     {"billing": "Empty", "audit, old": "Dead"},
@@ -43,15 +53,15 @@ PLAN = make_plan(
 WRITERS = [plan_as_json, plan_as_csv]
 
 
-def without_errors(plan: Plan) -> Plan:
+def without_errors(plan: OffsetPlan) -> OffsetPlan:
     """Return the plan without its errors, which compare by identity."""
-    return plan._replace(rows=tuple(row._replace(error=None) for row in plan.rows))
+    return replace(plan, rows=tuple(replace(row, error=None) for row in plan.rows))
 
 
 @pytest.mark.parametrize("write", WRITERS)
-def test_a_plan_is_unchanged_after_a_round_trip(write: Callable[[Plan], str]) -> None:
+def test_a_plan_is_unchanged_after_a_round_trip(write: Callable[[OffsetPlan], str]) -> None:
     found = read_plan_file(write(PLAN), "plan")
-    assert isinstance(found, Plan)
+    assert isinstance(found, OffsetPlan)
     assert without_errors(found) == without_errors(PLAN)
     assert [str(row.error) for row in found.rows] == [str(row.error) for row in PLAN.rows]
     (refused,) = found.refused
@@ -60,12 +70,12 @@ def test_a_plan_is_unchanged_after_a_round_trip(write: Callable[[Plan], str]) ->
 
 
 @pytest.mark.parametrize("write", WRITERS)
-def test_previews_are_written_but_not_read(write: Callable[[Plan], str]) -> None:
+def test_previews_are_written_but_not_read(write: Callable[[OffsetPlan], str]) -> None:
     first = FirstRecord(4, 1_700_000_000_000, b"\xff\x00key", 100)
-    seen = PLAN._replace(rows=tuple(row._replace(bytes=1000, first=first) for row in PLAN.rows))
+    seen = replace(PLAN, rows=tuple(replace(row, bytes=1000, first=first) for row in PLAN.rows))
     assert "/wBrZXk=" in write(seen)
     found = read_plan_file(write(seen), "plan")
-    assert isinstance(found, Plan)
+    assert isinstance(found, OffsetPlan)
     assert without_errors(found) == without_errors(PLAN)
 
 
@@ -110,7 +120,7 @@ def test_csv_for_apaches_tool_has_its_exact_layout() -> None:
 
 
 def test_offsets_of_a_plan_are_its_new_offsets() -> None:
-    moves = PLAN._replace(rows=tuple(row for row in PLAN.rows if row.action in ("move", "keep", "skip")))
+    moves = replace(PLAN, rows=tuple(row for row in PLAN.rows if row.action in ("move", "keep", "skip")))
     found = offsets_of(moves, "plan.json")
     assert (found.source, found.exact) == ("plan.json", True)
     assert found.offsets == {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ from kcli.admin.offsets.offset_plan import (
     ABSENT,
     WHOLE_TOPIC,
     FromOffsets,
+    OffsetRow,
     PartitionFacts,
-    Row,
     Scope,
     Target,
     ToCurrent,
@@ -219,9 +220,9 @@ def test_a_loading_coordinator_is_asked_until_the_deadline(api: ApiKey) -> None:
 # Previews
 
 
-def moves(to: int, numbers: Any = (0, 1, 2), group: str = "g", skipped: int = 20) -> list[Row]:
+def moves(to: int, numbers: Any = (0, 1, 2), group: str = "g", skipped: int = 20) -> list[OffsetRow]:
     new = OffsetAndMetadata(to)
-    return [Row(group, tp, OffsetAndMetadata(20), new, "move", skipped=skipped) for tp in partitions(*numbers)]
+    return [OffsetRow((group, tp), OffsetAndMetadata(20), new, "move", skipped=skipped) for tp in partitions(*numbers)]
 
 
 def sizes(cluster: GroupCluster, size: int) -> None:
@@ -255,7 +256,7 @@ def test_a_preview_takes_one_fetch_and_one_size_request_for_each_leader() -> Non
     assert not shown.errors
     assert [row.first and row.first.offset for row in shown.rows] == [40, 40, 40]
     assert [row.bytes for row in shown.rows] == [2_000] * 3  # 20 of the 90 offsets
-    assert [row._replace(first=None, bytes=None) for row in shown.rows] == moves(40)
+    assert [replace(row, first=None, bytes=None) for row in shown.rows] == moves(40)
     assert cluster.count(ApiKey.FETCH) == 3
     assert cluster.count(ApiKey.DESCRIBE_LOG_DIRS) == 3
 
@@ -273,7 +274,7 @@ def test_equal_target_offsets_are_fetched_once_and_others_in_turn() -> None:
 def test_a_refused_row_has_no_preview_and_the_log_end_has_no_record() -> None:
     cluster = GroupCluster({})
     sizes(cluster, 9_000)
-    refused = Row("g", T1, OffsetAndMetadata(20), None, "refuse", "900 is after the log end 100")
+    refused = OffsetRow(("g", T1), OffsetAndMetadata(20), None, "refuse", "900 is after the log end 100")
     shown = preview(cluster.client(), [*moves(100, [0], skipped=80), refused], 10_000)
     assert not shown.errors
     assert shown.rows[0].first is None

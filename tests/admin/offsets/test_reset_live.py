@@ -118,7 +118,7 @@ def test_missing_groups_have_a_state_and_missing_partitions_have_rows(any_kafka:
         found = gather_facts(client, [live, absent], scope, LOG_START, soon(client))
     assert {name: facts.state for name, facts in found.values.items()} == {live: "Stable", absent: ABSENT}
     rows = plan_reset(absent, found.values[absent].partitions, LOG_START)
-    assert [(row.tp, row.action) for row in sorted(rows)] == [
+    assert [(row.tp, row.action) for row in sorted(rows, key=lambda row: row.key)] == [
         (TopicPartition("no-such-topic", WHOLE_TOPIC), "refuse"),
         (TopicPartition(topic, 0), "move"),
         (TopicPartition(topic, 5), "refuse"),

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from kcli.admin.configs import OwnSetting
+from kcli.admin.plan import Plan
 from kcli.admin.topic_changes.alterations import (
     Alteration,
-    AlterationPlan,
     TopicState,
     Wanted,
     check_unchanged,
@@ -79,20 +79,20 @@ def test_an_unknown_setting_is_left_for_the_broker_to_refuse() -> None:
 @pytest.mark.parametrize(
     ("row", "topic_id"),
     [
-        (Alteration("t", "partitions", "add", "2", "5"), ID),
-        (Alteration("t", "cleanup.policy", "set", "delete", "x", own="delete", new_own="x"), ID),
-        (Alteration("t", "retention.ms", "set", "7", "9", own="7", new_own="9"), ID),
-        (Alteration("t", "partitions", "add", "3", "5"), OTHER_ID),
+        (Alteration(("t", "partitions"), "2", "5", "add"), ID),
+        (Alteration(("t", "cleanup.policy"), "delete", "x", "set", own="delete", new_own="x"), ID),
+        (Alteration(("t", "retention.ms"), "7", "9", "set", own="7", new_own="9"), ID),
+        (Alteration(("t", "partitions"), "3", "5", "add"), OTHER_ID),
     ],
 )
 def test_a_topic_that_has_changed_since_the_plan_is_refused(row: Alteration, topic_id: UUID) -> None:
     with pytest.raises(Refused, match="since the plan; make a new plan"):
-        check_unchanged(row, STATE, topic_id)
+        check_unchanged(row, STATE, str(topic_id))
 
 
 def test_an_unchanged_topic_is_accepted() -> None:
-    check_unchanged(Alteration("t", "partitions", "add", "3", "5"), STATE, ID)
-    check_unchanged(Alteration("t", "retention.ms", "set", "7", "9", own=None, new_own="9"), STATE, None)
+    check_unchanged(Alteration(("t", "partitions"), "3", "5", "add"), STATE, str(ID))
+    check_unchanged(Alteration(("t", "retention.ms"), "7", "9", "set", own=None, new_own="9"), STATE, None)
 
 
 def test_an_undo_explains_each_row() -> None:
@@ -107,13 +107,14 @@ def test_an_undo_explains_each_row() -> None:
     )
     missing = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     rows = (
-        Alteration("same", "retention.ms", "set", "9", "7", own="9", new_own="7"),
-        Alteration("again", "retention.ms", "set", "8", "7", own="8", new_own="7"),
-        Alteration("gone", "", "keep", error=missing),
-        Alteration("new", "retention.ms", "set", "9", "7", own="9", new_own="7"),
-        Alteration("kept", "retention.ms", "keep", "7", "7", "is set already", "7", "7"),
+        Alteration(("same", "retention.ms"), "9", "7", "set", own="9", new_own="7"),
+        Alteration(("again", "retention.ms"), "8", "7", "set", own="8", new_own="7"),
+        Alteration(("gone", ""), action="keep", error=missing),
+        Alteration(("new", "retention.ms"), "9", "7", "set", own="9", new_own="7"),
+        Alteration(("kept", "retention.ms"), "7", "7", "keep", "is set already", own="7", new_own="7"),
     )
-    plan = AlterationPlan("undo", rows, "c", {"same": ID, "new": OTHER_ID, "again": ID, "kept": ID})
+    ids = {"same": ID, "new": OTHER_ID, "again": ID, "kept": ID}
+    plan = Plan("undo", rows, states={topic: str(topic_id) for topic, topic_id in ids.items()}, cluster_id="c")
 
     found = list(undo_rows(plan, snapshot))
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from kcli.admin.plan import Plan
 from kcli.admin.topic_changes.truncation import (
     GroupPositions,
-    PlannedTruncation,
-    TruncationPlan,
+    Truncation,
     apply_truncation,
     delete_records,
     plan_row,
@@ -58,7 +58,7 @@ NOBODY = GroupPositions({})
 )
 def test_the_first_record_to_keep(cut: Place, at_time: int | None, before: int) -> None:
     row = plan_row(TP, Bounds(10, 50), cut, at_time, NOBODY)
-    assert (row.before, row.records, row.error) == (before, max(0, before - 10), None)
+    assert (row.new, row.records, row.error) == (before, max(0, before - 10), None)
 
 
 def test_an_offset_after_the_end_is_refused() -> None:
@@ -78,7 +78,7 @@ def test_groups_that_have_not_read_the_deleted_records(committed: int, unread: i
 def test_a_partition_that_loses_nothing_has_no_unread_records() -> None:
     row = plan_row(TP, Bounds(10, 50), Place.offset(10), None, GroupPositions({"billing": {TP: 3}}))
     assert (row.records, row.unread) == (0, {})
-    assert TruncationPlan((row,), {}).changes == {}
+    assert Plan("truncate", (row,)).changes == []
 
 
 def test_unknown_groups_are_not_shown_as_none() -> None:
@@ -87,8 +87,8 @@ def test_unknown_groups_are_not_shown_as_none() -> None:
 
 
 def test_a_refused_row_prevents_the_whole_plan() -> None:
-    refused = PlannedTruncation(TP, error=Refused("no"))
-    plan = TruncationPlan((PlannedTruncation(TopicPartition("t", 1), 0, 9, 5), refused), {})
+    refused = Truncation(TP, error=Refused("no"))
+    plan = Plan("truncate", (Truncation(TopicPartition("t", 1), 0, 5, end=9), refused))
     with loopback_broker(topics={"t": 2}) as broker:
         config = ClientConfig.from_properties({"bootstrap.servers": broker.address})
         with closing(connect(config)) as client, pytest.raises(Refused, match="no"):

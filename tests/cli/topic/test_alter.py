@@ -49,7 +49,10 @@ def test_the_plan_is_shown_executed_and_undone(broker: EmbeddedBroker, run: Run)
         ("orders", "would-be-altered", "cleanup.policy", "delete", "compact"),
         ("orders", "would-be-altered", "retention.ms", "1000", "2000"),
     ]
-    assert plan.err == "nothing was altered; use --execute to apply the plan\n"
+    assert plan.err.splitlines() == [
+        "added partitions cannot be removed again",
+        "nothing was altered; use --execute to apply the plan",
+    ]
     assert described(run, "orders") == (1, {"retention.ms": "1000"})
 
     done = run(*change, "--execute")

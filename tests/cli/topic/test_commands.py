@@ -225,7 +225,9 @@ def test_delete_shows_the_plan_and_deletes_nothing_without_execute(broker: Loopb
     result = topic(broker, "delete", "orders", terminal=terminal, stdin=b"y\n")
     assert result.status == 0
     assert result.text.splitlines()[1].split() == ["orders", "would-be-deleted", "3", "150", "-"]
-    assert result.err == "nothing was deleted; use --execute to apply the plan\n"
+    assert result.err == (
+        "deleted topics and their records cannot be restored\nnothing was deleted; use --execute to apply the plan\n"
+    )
     assert changes(broker) == []
 
 

@@ -59,6 +59,7 @@ def test_the_plan_says_what_is_lost_and_who_has_not_read_it(broker: EmbeddedBrok
     ]
     assert plan.err == (
         "12 records of 2 partitions to delete; not read by: billing (4)\n"
+        "deleted records cannot be restored\n"
         "nothing was truncated; use --execute to apply the plan\n"
     )
     assert starts(broker, topic) == [0, 0]
