@@ -11,8 +11,7 @@ All use `read_loop`: poll, filter, render, write; and `reports`: the coverage th
 all other tables and sentences on stderr, and the exit status. `filters` are masks over columns, found by `text_search`
 in many texts at once. `printing` chooses a `renderer`: `render_text` (raw values and formats) or `render_structured`
 (json, csv, tsv, table), which join `text_columns` to rows. With -s, --where, --select or --columns,
-`decoding` makes `decoded_columns` of the columns, `expressions` are those of jq, and `render_decoded` has the
-renderers.
+`decoding` makes `decoded_columns` of the columns, and `expressions` are those of jq.
 
 **Non-obvious**
 
@@ -28,7 +27,7 @@ renderers.
   limit. An idle end while nothing can be read is not a success.
 - However a read ends, a JSON document is whole, except after the second signal and after a failed write.
 - After `-n` the coverage ends at the first unprinted record, and errors after it do not count.
-- Without -s and expressions nothing is done for a record: `decoding` is None, and the renderers are those of bytes.
+- Without -s and expressions nothing is done for a record: `decoding` is None, and the renderers print bytes.
 - With them, a batch is decoded and written in parts. Before each part, the committer of a member holds its offset, so
   that an unreachable registry does not commit records that are not printed.
 - Output without -s is copied by numpy from the decode buffer without an object per record; see `text_columns`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from json import JSONDecoder
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,22 @@ class DecodedColumns(RecordColumns):
             return [_one_line(payload, value).decode() for value, payload in pairs]
         return json_texts([None if isinstance(value, DecodeError) else value for value in values])
 
+    def json_lines(self) -> list[str] | None:
+        """Return the JSON texts to print that --select or --where has made already; None if there are none."""
+        return self.lines if self.selected is None else list(chain.from_iterable(self.selected))
+
+    def selected_texts(self) -> list[bytes]:
+        """Return the results of --select as text for people."""
+        return [_plain_text(text) for text in chain.from_iterable(self.selected or ())]
+
+    def is_structured(self, side: str) -> list[bool]:
+        """Return for each key or value whether its text is JSON: a number, an object, a list or null."""
+        return [isinstance(value, _STRUCTURED) for value in self.decoded[side]]
+
+    def rows_without_value(self, side: str) -> list[int]:
+        """Return the records whose key or value is null in JSON: it does not decode, or it decodes to null."""
+        return [row for row, value in enumerate(self.decoded[side]) if type(value) in (DecodeError, type(None))]
+
     def errors(self, side: str) -> list[str | None]:
         """Return the error of each key or value that does not decode."""
         values = self.decoded.get(side)
@@ -113,6 +130,8 @@ _STRING_OR_SPACE = re.compile(rb'("(?:[^"\\]|\\.)*")|[ \t\n\r]+')
 _WITH_DIGITS = {float, dict, list}
 """Types of the parts of JSON that may have numbers whose digits a float does not keep."""
 
+_STRUCTURED = (dict, list, tuple, int, float, type(None))
+"""Types of values that are printed as JSON outside JSON, where they have a text."""
 _NO_JSON = {str, type(None), DecodeError}
 """Types of values that are not printed as JSON outside JSON."""
 
@@ -181,10 +200,10 @@ def _of_other_key(value: dict[Any, Any], name: str | int) -> Any:
 def _plain(value: Any) -> bytes | None:
     if value is None or isinstance(value, DecodeError):
         return None
-    return value.encode("utf-8", "backslashreplace") if type(value) is str else plain_text(json_text(value))
+    return value.encode("utf-8", "backslashreplace") if type(value) is str else _plain_text(json_text(value))
 
 
-def plain_text(text: str) -> bytes:
+def _plain_text(text: str) -> bytes:
     """Return a JSON text for people: a text without its quotes and escapes, all else as it is."""
     if text.startswith('"'):
         from json import loads

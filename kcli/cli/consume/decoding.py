@@ -18,7 +18,7 @@ import numpy as np
 from kcli.cli import exit_status
 from kcli.cli.consume.decoded_columns import DecodedColumns, schema_headers
 from kcli.cli.consume.expressions import select, where
-from kcli.cli.consume.render_decoded import decoded_json_objects
+from kcli.cli.consume.render_structured import json_objects
 from kcli.cli.consume.text_columns import joined_spans
 from kcli.cli.options import SIDES, by_side
 from kcli.errors import ConfigError
@@ -137,7 +137,7 @@ class Decoding:
             if DecodeError in set(map(type, values)):
                 self._fail(side, tp, columns, records.errors(side))
         if self._where is not None or self._select is not None:
-            objects = joined_spans(decoded_json_objects(tp, records), len(records))
+            objects = joined_spans(json_objects(tp, records, self.sides), len(records))
             records.lines = [text.decode() for text in objects.texts()]
         if self._where is not None:
             records = self._where_true(self._where, tp, records)

@@ -61,59 +61,41 @@ class RenderOptions(NamedTuple):
 
 def make_renderer(options: RenderOptions) -> Renderer:
     """Return the renderer for the options; only its module is imported. Raise ConfigError for options in conflict."""
+    output, terminal, decoders = options.output, options.terminal, options.decoders
     parts = _format_parts(options)
-    if options.decoders is not None:
-        chosen = {} if options.columns is None else parse_columns(options.columns, options.decoders)
-        return _decoded_renderer(options, parts, chosen)
-    if parts is not None:
-        from kcli.cli.consume.render_text import text_renderer
-
-        return text_renderer(parts, null=options.raw.null, terminal=options.terminal, highlights=options.highlights)
-    if options.output in ("json", "jsonl"):
-        from kcli.cli.consume.render_structured import json_renderer
-
-        return json_renderer(lines=options.output == "jsonl", terminal=options.terminal)
-    from kcli.cli.consume.render_structured import separated_renderer, table_renderer
-
-    if options.output == "table":
-        return table_renderer(options.highlights)
-    return separated_renderer(tabs=options.output == "tsv", terminal=options.terminal)
-
-
-def _decoded_renderer(options: RenderOptions, parts: Sequence[FormatPart] | None, chosen: dict[str, Field]) -> Renderer:
-    """Return the renderer for the options. Raise ConfigError.
-
-    `parts` is the format of raw output, and `chosen` are the fields of --columns by name.
-    """
-    from kcli.cli.consume import render_decoded
-
-    output, terminal = options.output, options.terminal
+    chosen = {} if options.columns is None else parse_columns(options.columns, decoders or ())
     if options.selects:
-        if output not in (None, "json", "jsonl"):
-            raise ConfigError(
-                f"--select cannot be combined with --output {output}; use --columns, json, jsonl or raw output"
-            )
-        if options.raw.format is not None or options.raw.key_delimiter is not None:
-            raise ConfigError("--select cannot be combined with -f or -K; it makes the whole output of a record")
-        if parts is not None:
-            return render_decoded.selected_text_renderer(
-                b"".join(part for part in parts if isinstance(part, bytes)), terminal=terminal
-            )
+        _check_select(options)
     if chosen and output in (None, "json", "jsonl"):
         raise ConfigError("--columns requires --output table, csv or tsv")
     if parts is not None:
-        return render_decoded.decoded_text_renderer(
-            parts, null=options.raw.null, terminal=terminal, highlights=options.highlights
+        from kcli.cli.consume import render_text
+
+        if options.selects:
+            end = b"".join(part for part in parts if isinstance(part, bytes))
+            return render_text.selected_text_renderer(end, terminal=terminal)
+        null, highlights = options.raw.null, options.highlights
+        return render_text.text_renderer(
+            parts, null=null, terminal=terminal, highlights=highlights, decoders=decoders or ()
         )
+
+    from kcli.cli.consume.render_structured import json_renderer, separated_renderer, table_renderer
+
     if output in ("json", "jsonl"):
-        return render_decoded.decoded_json_renderer(lines=output == "jsonl", terminal=terminal)
-    if chosen:
-        return render_decoded.chosen_columns_renderer(
-            output or "table", chosen, terminal=terminal, highlights=options.highlights
-        )
+        return json_renderer(lines=output == "jsonl", terminal=terminal, decoders=decoders)
     if output == "table":
-        return render_decoded.decoded_table_renderer(options.highlights)
-    return render_decoded.decoded_separated_renderer(tabs=output == "tsv", terminal=terminal)
+        return table_renderer(options.highlights, decoders=decoders, chosen=chosen)
+    return separated_renderer(tabs=output == "tsv", terminal=terminal, decoders=decoders, chosen=chosen)
+
+
+def _check_select(options: RenderOptions) -> None:
+    """Raise ConfigError for options that cannot be combined with --select."""
+    if options.output not in (None, "json", "jsonl"):
+        raise ConfigError(
+            f"--select cannot be combined with --output {options.output}; use --columns, json, jsonl or raw output"
+        )
+    if options.raw.format is not None or options.raw.key_delimiter is not None:
+        raise ConfigError("--select cannot be combined with -f or -K; it makes the whole output of a record")
 
 
 def _format_parts(options: RenderOptions) -> list[FormatPart] | None:

@@ -1,4 +1,4 @@
-"""Renderers of JSON, csv, tsv and table.
+"""Renderers of JSON, csv, tsv and table, for records and decoded records, whole or by chosen columns.
 
 JSON is one object per line, or one versioned document, safe for any bytes:
 
@@ -15,17 +15,28 @@ the read failed as a whole, it has `error` too, with code and message.
 The others have one row per record, and are written batch by batch, for reads that follow. In a table, a null key, value
 or header is `-`, the sign for what is missing in all tables of kcli, and so are absent headers. csv and tsv have
 `key_encoding` and `value_encoding` columns: utf-8, base64, or null. Headers are one field of JSON.
+
+In JSON a decoded key or value is nested as it is. If it does not decode, it is null, with its bytes and the error. The
+bytes of a value that decodes to null are there, too, because a null of Kafka is something else: a tombstone.
+
+    "value": null, "value_raw": "AAE=", "value_raw_encoding": "base64", "value_error": "avro: the data ends at byte 2"
+    "value": null, "value_raw": "null"
+
+In the others a decoded text is printed as text and all else as JSON on one line; a value that does not decode is
+printed as its bytes. csv and tsv have columns for errors, and a table has one: ERROR. In csv and tsv the encoding of a
+value that is printed as JSON is "json". `decoders` are the sides (key, value) that are decoded in records that are
+`DecodedColumns`; None: they are not.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from kcli.cli.consume.render_text import in_parts, partition_column, payload_spans
+from kcli.cli.consume.render_text import Field, TextStyle, field_columns, in_parts, partition_column, payload_spans
 from kcli.cli.consume.renderer import NO_HIGHLIGHTS, Highlights, Output, Renderer
 from kcli.cli.consume.text_columns import (
     Literal,
@@ -39,6 +50,7 @@ from kcli.cli.consume.text_columns import (
     joined_spans,
     time_column,
 )
+from kcli.cli.options import SIDES
 from kcli.cli.output.escapes import highlighted_bytes, visible_bytes
 from kcli.cli.output.report import display_width
 from kcli.text import format_timestamp
@@ -49,30 +61,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kcli.cli.consume.decoded_columns import DecodedColumns
     from kcli.protocol.records.columns import RecordColumns
     from kcli.structs import TopicPartition
 
-    CellsOf = Callable[["Separated", TopicPartition, RecordColumns], list[Sequence[TextColumn]]]
-    RowsOf = Callable[[TopicPartition, RecordColumns], list[list[str]]]
-
-
 VERSION = 1
 
-ObjectsOf = Callable[["TopicPartition", "RecordColumns"], tuple[Sequence[TextColumn], int]]
 
-
-def json_renderer(*, lines: bool, terminal: bool = False, objects_of: ObjectsOf | None = None) -> Renderer:
-    """Return the renderer of `--output jsonl` (`lines`) or `json`. `terminal`: escape all control characters.
-
-    `objects_of` returns the JSON texts to print for some records, and their number; by default one object for each.
-    """
-    make_objects = objects_of or json_objects
+def json_renderer(*, lines: bool, terminal: bool = False, decoders: Collection[str] | None = None) -> Renderer:
+    """Return the renderer of `--output jsonl` (`lines`) or `json`. `terminal`: escape all control characters."""
     between = b"\n" if lines else b",\n"
     first = True
 
     def render(tp: TopicPartition, columns: RecordColumns) -> Output:
         nonlocal first
-        objects, count = make_objects(tp, columns)
+        objects, count = _json_texts(tp, columns, decoders)
         if lines:
             text = join_columns([*objects, Literal(between)], count)
         else:
@@ -91,16 +94,24 @@ def json_renderer(*, lines: bool, terminal: bool = False, objects_of: ObjectsOf 
     return Renderer(in_parts(render), begin, end, end)
 
 
-def json_objects(tp: TopicPartition, columns: RecordColumns) -> tuple[Sequence[TextColumn], int]:
-    """Return one JSON object per record, and their number."""
-    members = (json_member(side, *payload_spans(side, columns)) for side in ("key", "value"))
-    return objects_with(tp, columns, *members), len(columns)
+def _json_texts(
+    tp: TopicPartition, columns: RecordColumns, decoders: Collection[str] | None
+) -> tuple[Sequence[TextColumn], int]:
+    """Return the JSON texts to print for some records, and their number: those of --select, or one object for each."""
+    texts = None if decoders is None else cast("DecodedColumns", columns).json_lines()
+    if texts is None:
+        return json_objects(tp, columns, decoders or ()), len(columns)
+    return [Spans.of_texts([text.encode() for text in texts])], len(texts)
 
 
-def objects_with(
-    tp: TopicPartition, columns: RecordColumns, key: Sequence[TextColumn], value: Sequence[TextColumn]
-) -> Sequence[TextColumn]:
-    """Return one JSON object per record, with the given members for its key and value."""
+def json_objects(tp: TopicPartition, columns: RecordColumns, decoders: Collection[str] = ()) -> Sequence[TextColumn]:
+    """Return one JSON object per record; a key or value with a decoder is nested."""
+    key, value = (
+        _decoded_member(side, cast("DecodedColumns", columns))
+        if side in decoders
+        else json_member(side, *payload_spans(side, columns))
+        for side in SIDES
+    )
     return [
         Literal(f'{{"topic": {json.dumps(tp.topic, ensure_ascii=False)}, "partition": '.encode()),
         partition_column(tp, columns),
@@ -116,6 +127,26 @@ def objects_with(
         json_headers(columns),
         Literal(b"]}"),
     ]
+
+
+def _decoded_member(side: str, columns: DecodedColumns) -> Sequence[TextColumn]:
+    """Return the columns of `"value": {...}` for each record, after a null with the bytes and the error."""
+    texts = Spans.of_texts([text.encode() for text in columns.json_texts(side)])
+    member: list[TextColumn] = [Literal(f'"{side}": '.encode()), texts]
+    rows = columns.rows_without_value(side)
+    return [*member, _raw_members(side, columns, rows)] if rows else member
+
+
+def _raw_members(side: str, columns: DecodedColumns, rows: list[int]) -> Spans:
+    """Return, for some rows, the members that follow a null: the bytes of the key or value, and the error."""
+    some = columns.take(rows)
+    payloads, is_null = payload_spans(side, some)
+    raw = joined_spans([Literal(b", "), *json_member(f"{side}_raw", payloads, is_null)], len(rows)).texts()
+    members = [b""] * len(columns)
+    for row, text, absent, error in zip(rows, raw, is_null.tolist(), some.errors(side), strict=True):
+        named = "" if error is None else f', "{side}_error": {json.dumps(error, ensure_ascii=False)}'
+        members[row] = (b"" if absent else text) + named.encode()
+    return Spans.of_texts(members)
 
 
 def _timestamp_columns(columns: RecordColumns) -> Sequence[TextColumn]:
@@ -167,13 +198,6 @@ HEADINGS = ("TOPIC", "PARTITION", "OFFSET", "TIME", "KEY", "VALUE", "HEADERS")
 ENCODINGS = (b"utf-8", b"null", b"base64", b"json")
 UTF_8, NULL, BASE64, JSON = range(len(ENCODINGS))
 _ROWS = 2048
-
-
-class Side(NamedTuple):
-    """The texts of all keys or values, and their encoding as an index of `ENCODINGS` (base64 is found later)."""
-
-    texts: Spans
-    encodings: NDArray[Any]
 
 
 class Separated(NamedTuple):
@@ -233,38 +257,58 @@ def _has_separators(texts: Spans, asked: NDArray[np.bool_]) -> NDArray[np.bool_]
 
 
 def separated_renderer(
-    *, tabs: bool, terminal: bool = False, fields: Sequence[str] = FIELDS, cells_of: CellsOf | None = None
+    *,
+    tabs: bool,
+    terminal: bool = False,
+    decoders: Collection[str] | None = None,
+    chosen: Mapping[str, Field] | None = None,
 ) -> Renderer:
     """Return the renderer of `--output csv` (RFC 4180, plain newlines) or tsv (`\\t`, `\\n`, `\\r`, `\\\\` escaped).
 
-    `fields` are the names in the first line, and `cells_of` returns the cells of some records under them.
+    `chosen` are the fields of --columns by the names that the user has given.
     """
-    make_cells = cells_of or flat_cells
     form = Separated(b"\t", _TSV_ESCAPES, False, terminal) if tabs else Separated(b",", _CSV_ESCAPES, True, terminal)
+    style = TextStyle(decoders=decoders or ())
+    names = FIELDS if decoders is None else (*FIELDS, *(f"{side}_error" for side in SIDES))
 
     def render(tp: TopicPartition, columns: RecordColumns) -> Output:
-        return form.rows(make_cells(form, tp, columns), len(columns))
+        if chosen:
+            texts = _chosen_texts(chosen, tp, columns, style)
+            cells = [form.cell(Spans.of_texts([text.encode() for text in field])).columns for field in texts]
+        else:
+            cells = _flat_cells(form, tp, columns, decoders)
+        return form.rows(cells, len(columns))
 
-    return Renderer(in_parts(render), bytes(form.rows([form.literal(name) for name in fields], 1)))
+    return Renderer(in_parts(render), bytes(form.rows([form.literal(name) for name in chosen or names], 1)))
 
 
-def flat_cells(
-    form: Separated, tp: TopicPartition, columns: RecordColumns, sides: Mapping[str, Side] | None = None
+def _chosen_texts(
+    chosen: Mapping[str, Field], tp: TopicPartition, columns: RecordColumns, style: TextStyle
+) -> list[list[str]]:
+    """Return the texts of each chosen field."""
+    cells = [field_columns(field, tp, columns, style) for field in chosen.values()]
+    texts = [joined_spans(cell, len(columns)).texts() for cell in cells]
+    return [[text.decode("utf-8", "backslashreplace") for text in field] for field in texts]
+
+
+def _flat_cells(
+    form: Separated, tp: TopicPartition, columns: RecordColumns, decoders: Collection[str] | None
 ) -> list[Sequence[TextColumn]]:
-    """Return the cells of each record for csv and tsv, in the order of `FIELDS`.
-
-    `sides` has the keys or values to print instead of the records' own bytes.
-    """
-    given = sides or {}
-    return [
+    """Return the cells of each record for csv and tsv, in the order of `FIELDS`, and those of errors of decoding."""
+    cells: list[Sequence[TextColumn]] = [
         form.literal(tp.topic),
         [partition_column(tp, columns)],
         [decimal_column(columns.offsets)],
         *_time_cells(columns),
-        *_side_cells(form, given.get("key") or _side("key", columns)),
-        *_side_cells(form, given.get("value") or _side("value", columns)),
-        _headers_cell(form, columns),
     ]
+    for side in SIDES:
+        cells += _side_cells(form, side, columns, is_decoded=side in (decoders or ()))
+    cells.append(_headers_cell(form, columns))
+    if decoders is not None:
+        for side in SIDES:
+            errors = cast("DecodedColumns", columns).errors(side)
+            cells.append(form.cell(Spans.of_texts([(error or "").encode() for error in errors])).columns)
+    return cells
 
 
 def _time_cells(columns: RecordColumns) -> Sequence[Sequence[TextColumn]]:
@@ -275,14 +319,22 @@ def _time_cells(columns: RecordColumns) -> Sequence[Sequence[TextColumn]]:
     return [timestamps], [times], [choice([b"", b"create", b"append"], columns.timestamp_types + 1)]
 
 
-def _side(side: str, columns: RecordColumns) -> Side:
-    texts, is_null = payload_spans(side, columns)
-    return Side(texts, np.where(is_null, NULL, UTF_8))
-
-
-def _side_cells(form: Separated, side: Side) -> Sequence[Sequence[TextColumn]]:
-    cell = form.cell(side.texts)
-    return cell.columns, [choice(ENCODINGS, np.where(cell.is_base64, BASE64, side.encodings))]
+def _side_cells(
+    form: Separated, side: str, columns: RecordColumns, *, is_decoded: bool
+) -> Sequence[Sequence[TextColumn]]:
+    """Return the cells of all keys or values, and of their encodings."""
+    encodings: NDArray[Any]
+    if is_decoded:
+        records = cast("DecodedColumns", columns)
+        texts = records.texts(side)
+        encodings = np.where(records.is_structured(side), JSON, UTF_8)
+        encodings[[text is None for text in texts]] = NULL
+        cell = form.cell(Spans.of_texts([text or b"" for text in texts]))
+    else:
+        payloads, is_null = payload_spans(side, columns)
+        encodings = np.where(is_null, NULL, UTF_8)
+        cell = form.cell(payloads)
+    return cell.columns, [choice(ENCODINGS, np.where(cell.is_base64, BASE64, encodings))]
 
 
 def _headers_cell(form: Separated, columns: RecordColumns) -> Sequence[TextColumn]:
@@ -295,14 +347,26 @@ def _headers_cell(form: Separated, columns: RecordColumns) -> Sequence[TextColum
 
 
 def table_renderer(
-    highlights: Highlights = NO_HIGHLIGHTS, *, headings: Sequence[str] = HEADINGS, rows_of: RowsOf | None = None
+    highlights: Highlights = NO_HIGHLIGHTS,
+    *,
+    decoders: Collection[str] | None = None,
+    chosen: Mapping[str, Field] | None = None,
 ) -> Renderer:
     """Return the renderer of `--output table`: columns have the width of the first batch, and widen for wider rows.
 
-    Control characters are always escaped: a line break would break the table. `rows_of` returns the texts of some
-    records under `headings`.
+    Control characters are always escaped: a line break would break the table. `chosen` are the fields of --columns by
+    the names that the user has given.
     """
-    make_rows = rows_of or shown_rows
+    headings: Sequence[str] = HEADINGS if decoders is None else (*HEADINGS, "ERROR")
+    style = TextStyle(b"-", visible_bytes, decoders=decoders or ())
+    if chosen:
+        headings = tuple(name.upper() if name.isalpha() else name for name in chosen)
+
+    def rows_of(tp: TopicPartition, columns: RecordColumns) -> list[list[str]]:
+        if chosen:
+            return [list(row) for row in zip(*_chosen_texts(chosen, tp, columns, style), strict=True)]
+        return _shown_rows(tp, columns, decoders)
+
     highlighted = [
         (headings.index(name.upper()), highlight) for name, highlight in highlights.items() if name.upper() in headings
     ]
@@ -313,7 +377,7 @@ def table_renderer(
         nonlocal started
         lines = []
         for start in range(0, len(columns), _ROWS):
-            rows = make_rows(tp, columns.take(slice(start, start + _ROWS)))
+            rows = rows_of(tp, columns.take(slice(start, start + _ROWS)))
             for row in rows:
                 widths[:] = map(max, widths, map(display_width, row))
             lines += [] if started else [_line(list(headings), widths, ())]
@@ -334,14 +398,24 @@ def _line(row: list[str], widths: list[int], highlighted: Sequence[tuple[int, re
     return "  ".join(map(str.__add__, row, spaces)).rstrip() + "\n"
 
 
-def shown_rows(tp: TopicPartition, columns: RecordColumns) -> list[list[str]]:
-    """Return the texts of each record for a table, in the order of `HEADINGS`."""
+def _shown_rows(tp: TopicPartition, columns: RecordColumns, decoders: Collection[str] | None) -> list[list[str]]:
+    """Return the texts of each record for a table, in the order of `HEADINGS`, and the errors of decoding."""
     rows = []
     for partition, record in zip(columns.partition_numbers(tp.partition), columns, strict=True):
         headers = ",".join(f"{visible(name)}={_shown(value)}" for name, value in record.headers) or "-"
         time = format_timestamp(record.timestamp_ms) or "-"
         offset = str(record.offset)
         rows.append([tp.topic, str(partition), offset, time, _shown(record.key), _shown(record.value), headers])
+    if decoders is None:
+        return rows
+    records = cast("DecodedColumns", columns)
+    for side in decoders:
+        column = HEADINGS.index(side.upper())
+        for row, text in zip(rows, records.texts(side), strict=True):
+            row[column] = _shown(text)
+    for row, *errors in zip(rows, *map(records.errors, SIDES), strict=True):
+        named = [f"{side}: {error}" for side, error in zip(SIDES, errors, strict=True) if error is not None]
+        row.append(visible("; ".join(named)) or "-")
     return rows
 
 

@@ -19,9 +19,9 @@ Nothing is added: a format for lines ends with `\n`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -46,6 +46,7 @@ from kcli.errors import ConfigError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kcli.cli.consume.decoded_columns import DecodedColumns
     from kcli.cli.consume.text_columns import Ints
     from kcli.protocol.records.columns import RecordColumns
     from kcli.structs import TopicPartition
@@ -170,25 +171,23 @@ _ROWS = 65_536
 """Records that are rendered at a time, to bound memory."""
 
 Encode = Callable[[bytes], bytes]
-ColumnsOf: TypeAlias = "Callable[[Field, TopicPartition, RecordColumns], Sequence[TextColumn]]"
 
 
 class TextStyle(NamedTuple):
     """The text for null, and the function that escapes bytes for a terminal (None: unchanged).
 
-    `safe_fields` has the functions for fields whose matches are highlighted.
+    `safe_fields` has the functions for fields whose matches are highlighted. `decoders` are the sides (key, value) that
+    are decoded: these records are `DecodedColumns`.
     """
 
     null: bytes = b""
     safe: Encode | None = None
     safe_fields: Mapping[str, Encode] = {}
+    decoders: Collection[str] = ()
 
-
-def text_style(null: str | None, *, terminal: bool, highlights: Highlights) -> TextStyle:
-    """Return the style of the options."""
-    safe_fields = {name: partial(highlighted_bytes, pattern=pattern) for name, pattern in highlights.items()}
-    null_text = (null or "").encode("utf-8", "surrogateescape")
-    return TextStyle(null_text, visible_bytes if terminal else None, safe_fields)
+    def safe_for(self, name: str) -> Encode | None:
+        """Return the function that escapes the texts of a field."""
+        return self.safe_fields.get(name, self.safe)
 
 
 def text_renderer(
@@ -197,22 +196,33 @@ def text_renderer(
     null: str | None = None,
     terminal: bool = False,
     highlights: Highlights = NO_HIGHLIGHTS,
+    decoders: Collection[str] = (),
 ) -> Renderer:
-    """Return a renderer of `parts`. `null`: the text for null keys and values. `terminal`: escape control bytes."""
-    style = text_style(null, terminal=terminal, highlights=highlights)
-    return format_renderer(parts, partial(field_columns, style=style))
+    """Return a renderer of `parts`. `null`: the text for a null, and for a missing part of a decoded key or value.
 
-
-def format_renderer(parts: Sequence[FormatPart], columns_of: ColumnsOf) -> Renderer:
-    """Return a renderer of `parts`; `columns_of` returns the columns that together are the text of a field."""
+    `terminal`: escape control bytes. For `decoders` see `TextStyle`.
+    """
+    safe_fields = {name: partial(highlighted_bytes, pattern=pattern) for name, pattern in highlights.items()}
+    null_text = (null or "").encode("utf-8", "surrogateescape")
+    style = TextStyle(null_text, visible_bytes if terminal else None, safe_fields, decoders)
 
     def render_rows(tp: TopicPartition, columns: RecordColumns) -> Output:
         texts: list[TextColumn] = []
         for part in parts:
-            texts += [Literal(part)] if isinstance(part, bytes) else columns_of(part, tp, columns)
+            texts += [Literal(part)] if isinstance(part, bytes) else field_columns(part, tp, columns, style)
         return join_columns(texts, len(columns)).data
 
     return Renderer(in_parts(render_rows))
+
+
+def selected_text_renderer(end: bytes, *, terminal: bool = False) -> Renderer:
+    """Return the renderer of raw output for the results of --select, each followed by `end`."""
+
+    def render(tp: TopicPartition, columns: RecordColumns) -> bytes:
+        texts = cast("DecodedColumns", columns).selected_texts()
+        return b"".join((visible_bytes(text) if terminal else text) + end for text in texts)
+
+    return Renderer(render)
 
 
 def in_parts(render_rows: Callable[[TopicPartition, RecordColumns], Output]) -> Callable[..., Output]:
@@ -241,7 +251,24 @@ def field_columns(field: Field, tp: TopicPartition, columns: RecordColumns, styl
         return [time_column(columns.timestamps_ms)]
     if field.name == "headers":
         return _last_header_columns(field, columns, style) if field.path else [_headers_column(columns, style)]
+    if field.name in style.decoders and field.style in ("", "error"):
+        return [_decoded_column(field, cast("DecodedColumns", columns), style)]
     return _payload_columns(field, columns, style)
+
+
+def _decoded_column(field: Field, columns: DecodedColumns, style: TextStyle) -> Spans:
+    """Return the text of a decoded key or value, of a part of it, or of its error."""
+    if field.style == "error":
+        errors = [None if error is None else error.encode() for error in columns.errors(field.name)]
+        return _encoded(errors, style.safe, style.null)
+    return _encoded(columns.texts(field.name, field.path), style.safe_for(field.name), style.null)
+
+
+def _encoded(texts: Sequence[bytes | None], encode: Encode | None, null: bytes) -> Spans:
+    """Return the bytes of each text, encoded, or the text for null."""
+    if encode is None:
+        return Spans.of_texts([null if text is None else text for text in texts])
+    return Spans.of_texts([null if text is None else encode(text) for text in texts])
 
 
 def partition_column(tp: TopicPartition, columns: RecordColumns) -> TextColumn:
@@ -255,7 +282,7 @@ def _payload_columns(field: Field, columns: RecordColumns, style: TextStyle) -> 
         lengths = columns.key_lengths if field.name == "key" else columns.value_lengths
         return [big_endian_column(lengths) if field.style == "length32" else decimal_column(lengths)]
     data, is_null = payload_spans(field.name, columns)
-    safe = style.safe_fields.get(field.name, style.safe)
+    safe = style.safe_for(field.name)
     if field.style == "hex":
         data = hex_column(data)
     elif field.style == "base64":
@@ -277,13 +304,6 @@ def _with_nulls(data: Spans, is_null: NDArray[np.bool_], style: TextStyle) -> Se
     if not style.null or not is_null.any():
         return [data]
     return [Choice([b"", style.null], is_null.astype(np.int8)), data]
-
-
-def encoded(texts: Sequence[bytes | None], encode: Encode | None, null: bytes) -> Spans:
-    """Return the bytes of each text, encoded, or the text for null."""
-    if encode is None:
-        return Spans.of_texts([null if text is None else text for text in texts])
-    return Spans.of_texts([null if text is None else encode(text) for text in texts])
 
 
 def _last_header_columns(field: Field, columns: RecordColumns, style: TextStyle) -> Sequence[TextColumn]:

@@ -1,4 +1,4 @@
-"""The renderers of decoded records: texts, paths, errors beside bytes, chosen columns."""
+"""Decoded records: texts, paths, errors beside bytes, and their rendering in all formats, with chosen columns."""
 
 from __future__ import annotations
 
