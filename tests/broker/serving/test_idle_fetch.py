@@ -166,6 +166,7 @@ def run(seed: int, shortcut: bool) -> tuple[list[list[tuple[float, bytes]]], int
     return [consumer.answers for consumer in consumers], sum(consumer.resumed for consumer in consumers)
 
 
+@pytest.mark.slow
 def test_answers_are_the_same_with_and_without_the_shortcut() -> None:
     resumed = 0
     for seed in range(20):
