@@ -7,8 +7,8 @@ manager, so that this module does not depend on it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.broker.purgatory import DelayedOperation
 from kcli.broker.serving.pending import Pending
@@ -18,8 +18,6 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.partition import FetchParams, Partition, PartitionFetch, PartitionRead
-
-Outcome = TypeVar("Outcome")
 
 
 class FetchTarget(NamedTuple):
@@ -131,32 +129,29 @@ class DelayedFetch(DelayedOperation):
         return fetch
 
 
-class _DelayedPartitions(DelayedOperation, Generic[Outcome]):
-    """An operation that is answered when all its partitions are decided, or at its deadline.
+class DelayedProduce(DelayedOperation):
+    """A Produce with acks=all, answered when all in-sync replicas have every batch, or at its deadline.
 
-    `_outcomes` is the answer, `_waiting` the partitions that are not decided. A partition fails that this broker cannot
-    read, or does not lead any more.
+    Partitions that are not replicated by the deadline get REQUEST_TIMED_OUT; replicated ones of which too few replicas
+    are in sync by then get NOT_ENOUGH_REPLICAS_AFTER_APPEND. An error keeps the offset of the appended batch, by which
+    a producer knows that the batch may be stored.
     """
 
     def __init__(
-        self,
-        deadline_ms: float,
-        outcomes: dict[TopicPartition, Outcome],
-        waiting: Iterable[TopicPartition],
-        find_partition: FindPartition,
+        self, deadline_ms: float, outcomes: dict[TopicPartition, ProduceOutcome], *, find_partition: FindPartition
     ) -> None:
         super().__init__(deadline_ms)
-        self.outcome: Pending[dict[TopicPartition, Outcome]] = Pending()
-        self._outcomes = outcomes
-        self._waiting = list(waiting)
+        self.outcome: Pending[dict[TopicPartition, ProduceOutcome]] = Pending()
         self._find_partition = find_partition
+        self._outcomes = outcomes
+        self._unacknowledged = [tp for tp, outcome in outcomes.items() if not outcome.error]
 
     def try_complete(self) -> bool:
-        self._waiting = [tp for tp in self._waiting if not self._is_decided(tp)]
-        return not self._waiting and self.complete()
+        self._unacknowledged = [tp for tp in self._unacknowledged if not self._is_decided(tp)]
+        return not self._unacknowledged and self.complete()
 
     def on_expire(self) -> None:
-        for tp in self._waiting:
+        for tp in self._unacknowledged:
             self._fail(tp, ErrorCode.REQUEST_TIMED_OUT)
 
     def on_complete(self) -> None:
@@ -169,32 +164,6 @@ class _DelayedPartitions(DelayedOperation, Generic[Outcome]):
         except BrokerError as error:
             self._fail(tp, error.code)
             return True
-        return self._decide(tp, partition)
-
-    def _decide(self, tp: TopicPartition, partition: Partition) -> bool:
-        """Set the outcome of a partition if it is known now; return whether it is."""
-        raise NotImplementedError
-
-    def _fail(self, tp: TopicPartition, code: ErrorCode) -> None:
-        """Set the outcome of a partition to an error."""
-        raise NotImplementedError
-
-
-class DelayedProduce(_DelayedPartitions[ProduceOutcome]):
-    """A Produce with acks=all, answered when all in-sync replicas have every batch, or at its deadline.
-
-    Partitions that are not replicated by the deadline get REQUEST_TIMED_OUT; replicated ones of which too few replicas
-    are in sync by then get NOT_ENOUGH_REPLICAS_AFTER_APPEND. An error keeps the offset of the appended batch, by which
-    a producer knows that the batch may be stored.
-    """
-
-    def __init__(
-        self, deadline_ms: float, outcomes: dict[TopicPartition, ProduceOutcome], *, find_partition: FindPartition
-    ) -> None:
-        appended = [tp for tp, outcome in outcomes.items() if not outcome.error]
-        super().__init__(deadline_ms, outcomes, appended, find_partition)
-
-    def _decide(self, tp: TopicPartition, partition: Partition) -> bool:
         if partition.log.high_watermark <= self._outcomes[tp].last_offset:
             return False
         if partition.is_under_min_isr:
@@ -205,7 +174,7 @@ class DelayedProduce(_DelayedPartitions[ProduceOutcome]):
         self._outcomes[tp] = self._outcomes[tp]._replace(error=code)
 
 
-class DelayedDeleteRecords(_DelayedPartitions[tuple[ErrorCode, int]]):
+class DelayedDeleteRecords(DelayedOperation):
     """A DeleteRecords that is answered when all live replicas start at the requested offsets, or at its deadline.
 
     The outcome is an error and the low watermark (-1 with an error) of each partition. Partitions that are not done by
@@ -221,18 +190,34 @@ class DelayedDeleteRecords(_DelayedPartitions[tuple[ErrorCode, int]]):
         find_partition: FindPartition,
     ) -> None:
         """`offsets` are the new log start offsets; `outcomes` has the partitions that were refused."""
-        super().__init__(deadline_ms, outcomes, offsets, find_partition)
-        self._offsets = offsets
+        super().__init__(deadline_ms)
+        self.outcome: Pending[dict[TopicPartition, tuple[ErrorCode, int]]] = Pending()
+        self._find_partition = find_partition
+        self._outcomes = outcomes
+        self._waiting = offsets
         self._first_low_watermarks: dict[TopicPartition, int] = {}
 
-    def _decide(self, tp: TopicPartition, partition: Partition) -> bool:
+    def try_complete(self) -> bool:
+        self._waiting = {tp: offset for tp, offset in self._waiting.items() if not self._is_decided(tp, offset)}
+        return not self._waiting and self.complete()
+
+    def on_expire(self) -> None:
+        for tp in self._waiting:
+            self._outcomes[tp] = ErrorCode.REQUEST_TIMED_OUT, self._first_low_watermarks[tp]
+
+    def on_complete(self) -> None:
+        self.outcome.complete(self._outcomes)
+
+    def _is_decided(self, tp: TopicPartition, offset: int) -> bool:
+        try:
+            partition = self._find_partition(tp)
+            partition.check_leader()
+        except BrokerError as error:
+            self._outcomes[tp] = error.code, -1
+            return True
         low_watermark = partition.low_watermark
         self._first_low_watermarks.setdefault(tp, low_watermark)
-        if low_watermark < self._offsets[tp]:
+        if low_watermark < offset:
             return False
         self._outcomes[tp] = ErrorCode.NONE, low_watermark
         return True
-
-    def _fail(self, tp: TopicPartition, code: ErrorCode) -> None:
-        is_late = code is ErrorCode.REQUEST_TIMED_OUT
-        self._outcomes[tp] = code, self._first_low_watermarks[tp] if is_late else -1
