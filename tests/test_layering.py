@@ -44,9 +44,6 @@ MAY_IMPORT = {
     "cli": {"protocol", "security", "client", "assignors", "consumer", "producer", "admin", "schemas", "spark"},
 }
 BROKERS_OWN_COMMANDS = {"cli/demo/own_broker.py", "cli/docs/completion_table.py"}
-NAMELESS_LOOPS = {
-    f"broker{room}" for room in ("", "/cluster", "/cluster/decide", "/controller", "/node", "/security", "/testing")
-}
 
 
 @pytest.fixture(scope="module")
@@ -98,11 +95,10 @@ def test_imports_inside_functions_and_relative_imports_are_found() -> None:
 
 
 def test_loop_variables_name_the_thing(trees: list[tuple[str, ast.Module]]) -> None:
-    """`for row in rows`, never `for it in rows`. Some folders of the broker still have such loops."""
+    """`for row in rows`, never `for it in rows`."""
     assert [
         f"kcli/{module}:{name.lineno}"
         for module, tree in trees
-        if module.rpartition("/")[0] not in NAMELESS_LOOPS
         for loop in ast.walk(tree)
         if isinstance(loop, ast.For | ast.comprehension)
         for name in ast.walk(loop.target)

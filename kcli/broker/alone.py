@@ -180,7 +180,7 @@ class Alone:
         """
         node_id, image = self._config.node_id, self.image
         others = sorted(
-            {*image.brokers, *(one for _, state in image.partitions() for one in state.replicas)} - {node_id}
+            {*image.brokers, *(replica for _, state in image.partitions() for replica in state.replicas)} - {node_id}
         )
         if others:
             raise ConfigError(
@@ -216,7 +216,7 @@ class Alone:
         )
 
     def _listeners(self) -> tuple[Listener, ...]:
-        protocols = {one.name: SECURITY_PROTOCOLS[one.protocol] for one in self._config.endpoints}
+        protocols = {endpoint.name: SECURITY_PROTOCOLS[endpoint.protocol] for endpoint in self._config.endpoints}
         return tuple(
             Listener(name, host, port, protocols[name]) for name, (host, port) in self._broker.advertised().items()
         )

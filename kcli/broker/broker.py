@@ -132,7 +132,11 @@ class Broker(ServerLoop):
             self._selector = self._make_selector()
             undo.callback(self._selector.close_all)
             self._open_data(undo)
-            self._securities = {one.name: self._security(one) for one in self.endpoints if one.protocol != "PLAINTEXT"}
+            self._securities = {
+                endpoint.name: self._security(endpoint)
+                for endpoint in self.endpoints
+                if endpoint.protocol != "PLAINTEXT"
+            }
             self.server = self._make_server()
             self.is_started = True
             self.server.outgoing = self.membership.peers
@@ -154,7 +158,7 @@ class Broker(ServerLoop):
 
     def advertised(self) -> dict[str, tuple[str, int]]:
         """Return the address that clients of each listener are told."""
-        return {one.name: advertised_address(one) for one in self.endpoints}
+        return {endpoint.name: advertised_address(endpoint) for endpoint in self.endpoints}
 
     def _bind(self, endpoint: Endpoint) -> socket.socket:
         """Bind the port before anything else. Clients cannot connect until everything is loaded."""

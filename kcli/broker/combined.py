@@ -52,8 +52,8 @@ def reason_to_be_alone(config: BrokerConfig) -> str | None:
 
 
 def _inter_broker_endpoint(config: BrokerConfig) -> Endpoint:
-    named = [one for one in config.endpoints if one.name == config.inter_broker_listener_name]
-    same = [one for one in config.endpoints if one.protocol == config.security_inter_broker_protocol]
+    named = [endpoint for endpoint in config.endpoints if endpoint.name == config.inter_broker_listener_name]
+    same = [endpoint for endpoint in config.endpoints if endpoint.protocol == config.security_inter_broker_protocol]
     return [*named, *same, *config.endpoints][0]
 
 

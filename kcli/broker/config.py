@@ -297,7 +297,7 @@ class BrokerConfig(Settings):
 
     def protocol_of(self, listener: str) -> str:
         """Return the security protocol of a listener; PLAINTEXT for an unknown one."""
-        return next((one.protocol for one in self.endpoints if one.name == listener), "PLAINTEXT")
+        return next((endpoint.protocol for endpoint in self.endpoints if endpoint.name == listener), "PLAINTEXT")
 
     @property
     def super_user_names(self) -> frozenset[str]:
@@ -345,11 +345,13 @@ class BrokerConfig(Settings):
     def inter_broker_endpoint(self) -> Endpoint:
         """The listener that other brokers use. ConfigError if there is none."""
         if self.inter_broker_listener_name is not None:
-            found = [one for one in self.endpoints if one.name == self.inter_broker_listener_name]
+            found = [endpoint for endpoint in self.endpoints if endpoint.name == self.inter_broker_listener_name]
             if not found:
                 raise ConfigError(f"inter.broker.listener.name: listeners has no {self.inter_broker_listener_name}")
         else:
-            found = [one for one in self.endpoints if one.protocol == self.security_inter_broker_protocol]
+            found = [
+                endpoint for endpoint in self.endpoints if endpoint.protocol == self.security_inter_broker_protocol
+            ]
             if not found:
                 protocol = self.security_inter_broker_protocol
                 raise ConfigError(f"security.inter.broker.protocol {protocol}: no listener has this protocol")

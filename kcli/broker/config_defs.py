@@ -71,7 +71,7 @@ class Option(Setting):
 def without_effect(names: Iterable[str], options: Mapping[str, Option], *, is_node: bool = True) -> str | None:
     """Return a sentence about those of these settings that have no effect, None if all have one."""
     known = [(name, options[name]) for name in names if name in options]
-    ignored = [name for name, one in known if one.ignored or (one.of_nodes and not is_node)]
+    ignored = [name for name, option in known if option.ignored or (option.of_nodes and not is_node)]
     if not ignored:
         return None
     return f"{', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect in this broker"

@@ -63,7 +63,7 @@ class FetchSession:
         self.id = id
         self.by_id = by_id
         self.epoch = 1
-        self.partitions = {key_of(one): _SessionPartition(one) for one in requested}
+        self.partitions = {key_of(partition): _SessionPartition(partition) for partition in requested}
         self.created_ms = self.last_used_ms = now_ms
 
     def __repr__(self) -> str:
@@ -194,7 +194,7 @@ class FetchSessionCache:
 
     def _open(self, by_id: bool, requested: Sequence[PartitionFetch], now_ms: float) -> FetchSession | None:
         """Return a new session, or None if there is no room for it."""
-        size = len({key_of(one) for one in requested})
+        size = len({key_of(partition) for partition in requested})
         if len(self.sessions) >= self._slots and not self._evict_one(size, now_ms):
             return None
         id = self._new_id()
@@ -211,7 +211,7 @@ class FetchSessionCache:
         if now_ms - oldest.last_used_ms > EVICTION_MS:
             del self.sessions[oldest.id]
             return True
-        unprotected = (one for one in self.sessions.values() if now_ms - one.created_ms > EVICTION_MS)
+        unprotected = (session for session in self.sessions.values() if now_ms - session.created_ms > EVICTION_MS)
         smallest = min(unprotected, key=lambda one: (len(one.partitions), one.id), default=None)
         if smallest is None or len(smallest.partitions) > size:
             return False

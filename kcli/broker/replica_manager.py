@@ -403,7 +403,7 @@ class ReplicaManager:
         It waits for `min_bytes`, unless a partition that is led here returns an error. The fetch of a replica tells the
         leader what the replica has.
         """
-        targets = [self._target(one) for one in requested]
+        targets = [self._target(partition) for partition in requested]
         reads = self.read(params, targets)
         self.metrics.fetched(targets, reads)
         if self.replicas is not None:

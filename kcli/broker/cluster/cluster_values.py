@@ -39,7 +39,7 @@ class Registration(NamedTuple):
         return not self.is_fenced and not self.in_controlled_shutdown
 
     def listener(self, name: str) -> Listener | None:
-        return next((one for one in self.listeners if one.name == name), None)
+        return next((listener for listener in self.listeners if listener.name == name), None)
 
 
 class PartitionState(NamedTuple):

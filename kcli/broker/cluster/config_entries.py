@@ -92,7 +92,7 @@ def _broker_entry(option: Option, dynamic: DynamicConfig) -> ConfigEntry:
     source = synonyms[0].source if synonyms else DEFAULT
     read_only = option.update is Update.READ_ONLY
     if option.kind == "Password":
-        hidden = [Synonym(one.name, None, one.source) for one in synonyms]
+        hidden = [Synonym(synonym.name, None, synonym.source) for synonym in synonyms]
         return ConfigEntry(option.name, None, source, read_only, hidden, option.type_number, is_sensitive=True)
     text = None if value is None else format_value(value)
     return ConfigEntry(option.name, text, source, read_only, synonyms, option.type_number)

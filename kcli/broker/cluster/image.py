@@ -113,8 +113,11 @@ def _register(image: MetadataImage, record: records.RegisterBrokerRecord, change
         record.broker_id,
         record.broker_epoch,
         record.incarnation_id,
-        tuple(Listener(one.name, one.host, one.port, one.security_protocol) for one in record.end_points),
-        {one.name: (one.min_supported_version, one.max_supported_version) for one in record.features},
+        tuple(
+            Listener(endpoint.name, endpoint.host, endpoint.port, endpoint.security_protocol)
+            for endpoint in record.end_points
+        ),
+        {feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in record.features},
         record.rack,
         record.fenced,
         record.in_controlled_shutdown,
@@ -268,7 +271,7 @@ def _remove_token(image: MetadataImage, record: records.RemoveDelegationTokenRec
 
 
 def _set_quota(image: MetadataImage, record: records.ClientQuotaRecord, changes: Changes) -> None:
-    entity = tuple(sorted(((one.entity_type, one.entity_name) for one in record.entity), key=lambda pair: pair[0]))
+    entity = tuple(sorted(((part.entity_type, part.entity_name) for part in record.entity), key=lambda pair: pair[0]))
     limits = {key: value for key, value in image.quotas.get(entity, {}).items() if key != record.key}
     if not record.remove:
         limits[record.key] = record.value

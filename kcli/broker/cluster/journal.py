@@ -63,7 +63,7 @@ class Journal:
             self._apply(record, offset)
 
         self._is_in_transaction = self.log.replay(apply)
-        ids = [one.voter_id for one in (self.voters.voters if self.voters is not None else electors)]
+        ids = [voter.voter_id for voter in (self.voters.voters if self.voters is not None else electors)]
         own = self._config.node_id
         if any(id != own for id in ids):
             raise ConfigError(

@@ -172,7 +172,7 @@ class MetadataLog:
     def _find_snapshots(self) -> list[SnapshotId]:
         matches = filter(None, map(_SNAPSHOT.fullmatch, self._files.list(self.directory)))
         found = (SnapshotId(int(match[1]), int(match[2])) for match in matches)
-        return sorted(one for one in found if one != _BOOTSTRAP_ID)
+        return sorted(snapshot for snapshot in found if snapshot != _BOOTSTRAP_ID)
 
     # ---- a new cluster, and a new leader ----
 
@@ -317,7 +317,7 @@ class MetadataLog:
         """The size of the records that are in no snapshot, about: whole segments."""
         newest = self.latest_snapshot
         start = newest.end_offset if newest else 0
-        return sum(one.size for one in self._log.segments if one.base_offset >= start)
+        return sum(segment.size for segment in self._log.segments if segment.base_offset >= start)
 
     def write_snapshot(self, control: Sequence[Any], records: Iterable[Any], now_wall_ms: int) -> SnapshotId | None:
         """Write a snapshot of all records up to now, and remove segments and snapshots before the last two.
@@ -362,8 +362,8 @@ def _snapshot_batch(records: Sequence[Any], offset: int, epoch: int, now_wall_ms
 
 def _rows(records: Sequence[Any], now_wall_ms: int) -> list[NewRecord]:
     if type(records[0]) in CONTROL_TYPES:
-        return [NewRecord(*encode_control_record(one), now_wall_ms) for one in records]
-    return [NewRecord(None, encode_record(one), now_wall_ms) for one in records]
+        return [NewRecord(*encode_control_record(record), now_wall_ms) for record in records]
+    return [NewRecord(None, encode_record(record), now_wall_ms) for record in records]
 
 
 def _whole_batches(data: bytes, path: str) -> Iterator[memoryview]:

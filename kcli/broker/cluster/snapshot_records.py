@@ -40,8 +40,10 @@ def _registration(broker: Registration) -> records.RegisterBrokerRecord:
         incarnation_id=broker.incarnation_id,
         broker_epoch=broker.epoch,
         end_points=[
-            records.BrokerEndpoint(name=one.name, host=one.host, port=one.port, security_protocol=one.security_protocol)
-            for one in broker.listeners
+            records.BrokerEndpoint(
+                name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol
+            )
+            for listener in broker.listeners
         ],
         features=[
             records.BrokerFeature(name=name, min_supported_version=first, max_supported_version=last)

@@ -72,7 +72,8 @@ class ClusterView:
         self._defaults: tuple[BrokerConfig, LogConfig] | None = None  # settings, and topics without overrides in them
         #: The address that clients of each listener are told, by the listener's name.
         self.advertised = {
-            one.name: (one.advertised_host or one.host, one.advertised_port or one.port) for one in config.endpoints
+            endpoint.name: (endpoint.advertised_host or endpoint.host, endpoint.advertised_port or endpoint.port)
+            for endpoint in config.endpoints
         }
         self.on_topic_deleted: list[Callable[[str, int], None]] = []
         self.reports: list[str] = []
@@ -96,11 +97,13 @@ class ClusterView:
         own = brokers.get(self.node_id)
         if own is not None and not own.is_fenced:
             return self.node_id
-        return next((one.node_id for one in brokers.values() if not one.is_fenced), NO_BROKER)
+        return next((broker.node_id for broker in brokers.values() if not broker.is_fenced), NO_BROKER)
 
     def brokers(self, listener: str, *, with_fenced: bool = False) -> list[LiveBroker]:
         """Return the brokers with a listener of this name; the fenced ones only if `with_fenced`."""
-        rows = [_address(one, listener) for one in self.image.brokers.values() if with_fenced or not one.is_fenced]
+        rows = [
+            _address(broker, listener) for broker in self.image.brokers.values() if with_fenced or not broker.is_fenced
+        ]
         return [row for row in rows if row is not None]
 
     def partition_state(self, tp: TopicPartition) -> PartitionState | None:

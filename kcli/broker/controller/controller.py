@@ -243,7 +243,7 @@ def not_written(
         return type(decided)(**named, error_code=error.code, error_message=error.detail)
 
     answer: Any = type(decision.response)
-    return answer(**{rows: [row_of(one) for one in getattr(decision.response, rows)]})  # type: ignore[no-any-return]
+    return answer(**{rows: [row_of(row) for row in getattr(decision.response, rows)]})  # type: ignore[no-any-return]
 
 
 _Decide = Callable[["Controller", Draft, Any, RequestContext], "Message"]

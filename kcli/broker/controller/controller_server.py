@@ -178,7 +178,7 @@ class ControllerServer(ServerLoop):
         return [records.KRaftVersionRecord(kraft_version=_KRAFT_VERSION), records.VotersRecord(voters=[voter])]
 
     def _listeners(self) -> list[VoterListener]:
-        return [VoterListener(one.name, *advertised_address(one)) for one in self.endpoints]
+        return [VoterListener(endpoint.name, *advertised_address(endpoint)) for endpoint in self.endpoints]
 
     def _make_server(self) -> SocketServer:
         config = self.config

@@ -228,15 +228,18 @@ class Quorum:
             observers=[
                 describe_quorum.ReplicaState(
                     replica_id=replica_id,
-                    replica_directory_id=one.directory_id,
-                    log_end_offset=one.log_end_offset,
-                    last_fetch_timestamp=one.fetched_wall_ms,
-                    last_caught_up_timestamp=one.caught_up_wall_ms,
+                    replica_directory_id=observer.directory_id,
+                    log_end_offset=observer.log_end_offset,
+                    last_fetch_timestamp=observer.fetched_wall_ms,
+                    last_caught_up_timestamp=observer.caught_up_wall_ms,
                 )
-                for replica_id, one in sorted(self._observers.items())
-                if context.now_ms - one.fetched_ms < _OBSERVER_MS
+                for replica_id, observer in sorted(self._observers.items())
+                if context.now_ms - observer.fetched_ms < _OBSERVER_MS
             ],
-            listeners=[describe_quorum.Listener(name=one.name, host=one.host, port=one.port) for one in self.listeners],
+            listeners=[
+                describe_quorum.Listener(name=listener.name, host=listener.host, port=listener.port)
+                for listener in self.listeners
+            ],
         )
 
 

@@ -89,16 +89,21 @@ class Registrations:
             incarnation_id=request.incarnation_id,
             rack=request.rack,
             end_points=[
-                BrokerEndpoint(name=one.name, host=one.host, port=one.port, security_protocol=one.security_protocol)
-                for one in request.listeners
+                BrokerEndpoint(
+                    name=listener.name,
+                    host=listener.host,
+                    port=listener.port,
+                    security_protocol=listener.security_protocol,
+                )
+                for listener in request.listeners
             ],
             features=[
                 BrokerFeature(
-                    name=one.name,
-                    min_supported_version=one.min_supported_version,
-                    max_supported_version=one.max_supported_version,
+                    name=feature.name,
+                    min_supported_version=feature.min_supported_version,
+                    max_supported_version=feature.max_supported_version,
                 )
-                for one in request.features
+                for feature in request.features
             ],
             log_dirs=list(request.log_dirs),
         )
@@ -239,10 +244,10 @@ class Registrations:
 
     def _check_log_dirs(self, draft: Draft, broker: Registration, request: BrokerHeartbeatRequest) -> None:
         """Take replicas in offline log directories out of their ISRs, and note directories that are cordoned."""
-        offline = [one for one in broker.log_dirs if one in request.offline_log_dirs]
+        offline = [directory for directory in broker.log_dirs if directory in request.offline_log_dirs]
         if offline:
             remove_from_isrs(draft, self._config, broker.node_id, directories=offline)
-            online = [one for one in broker.log_dirs if one not in offline]
+            online = [directory for directory in broker.log_dirs if directory not in offline]
             draft.write(
                 BrokerRegistrationChangeRecord(broker_id=broker.node_id, broker_epoch=broker.epoch, log_dirs=online)
             )
@@ -303,7 +308,7 @@ def _check_directories(image: MetadataImage, request: BrokerRegistrationRequest)
     fault = None
     if not directories:
         fault = "no log directory is in the request"
-    elif any(one.int < RESERVED for one in directories):
+    elif any(directory.int < RESERVED for directory in directories):
         fault = "the id of a log directory is reserved"
     elif len(directories) < len(request.log_dirs):
         fault = "the id of a log directory is in the request twice"
@@ -317,7 +322,9 @@ def _check_directories(image: MetadataImage, request: BrokerRegistrationRequest)
 
 def _check_features(image: MetadataImage, request: BrokerRegistrationRequest) -> None:
     """Refuse a broker that does not support the finalized level of a feature."""
-    supported = {one.name: (one.min_supported_version, one.max_supported_version) for one in request.features}
+    supported = {
+        feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in request.features
+    }
     if METADATA_VERSION not in supported:
         raise BrokerError(ErrorCode.INVALID_REGISTRATION, f"the request does not have the feature {METADATA_VERSION}")
     for name in {**supported, **image.features}:

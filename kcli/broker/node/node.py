@@ -355,7 +355,7 @@ class Node:
         return address
 
     def _listeners(self) -> list[Listener]:
-        protocols = {one.name: SECURITY_PROTOCOLS[one.protocol] for one in self._broker.endpoints}
+        protocols = {endpoint.name: SECURITY_PROTOCOLS[endpoint.protocol] for endpoint in self._broker.endpoints}
         return [
             Listener(name=name, host=host, port=port, security_protocol=protocols[name])
             for name, (host, port) in self._broker.advertised().items()
@@ -404,7 +404,9 @@ def _merge(total: Changes, more: Changes) -> None:
     removed = {topic.topic_id for topic in more.removed_topics}
     names = {topic.name for topic in more.removed_topics}
     total.partitions = {tp: None for tp in total.partitions if tp.topic not in names} | more.partitions
-    total.removed_topics = [one for one in total.removed_topics if one.topic_id not in removed] + more.removed_topics
+    total.removed_topics = [
+        topic for topic in total.removed_topics if topic.topic_id not in removed
+    ] + more.removed_topics
     total.brokers |= more.brokers
     total.configs |= more.configs
     total.kinds |= more.kinds

@@ -158,7 +158,7 @@ class Observer:
             self._retry(f"Fetch of {METADATA_TOPIC}: {ErrorCode.of(answer.error_code).name}", forget=True)
             return
         row = rows[0]
-        endpoints = {one.node_id: (one.host, one.port) for one in answer.node_endpoints}
+        endpoints = {endpoint.node_id: (endpoint.host, endpoint.port) for endpoint in answer.node_endpoints}
         if not self._follow_leader(row, endpoints):
             return
         diverging_end, snapshot_end = row.diverging_epoch.end_offset, row.snapshot_id.end_offset
@@ -217,12 +217,12 @@ class Observer:
     def _new_batches(self, data: Buffer) -> list[BatchInfo]:
         """Return the batches after those known. CorruptRecords if one is damaged or missing: the log has no gaps."""
         next_offset, new = self._next_offset, []
-        for one in batches_of_leader(memoryview(data), _ANY_EPOCH):
-            if one.base_offset > next_offset:
-                raise CorruptRecords(f"the records from offset {next_offset} to {one.base_offset - 1} are missing")
-            if one.last_offset >= next_offset:
-                new.append(one)
-                next_offset = one.last_offset + 1
+        for batch in batches_of_leader(memoryview(data), _ANY_EPOCH):
+            if batch.base_offset > next_offset:
+                raise CorruptRecords(f"the records from offset {next_offset} to {batch.base_offset - 1} are missing")
+            if batch.last_offset >= next_offset:
+                new.append(batch)
+                next_offset = batch.last_offset + 1
         return new
 
     def _take(self, batches: list[BatchInfo], high_watermark: int) -> None:
@@ -263,8 +263,8 @@ class Observer:
             self._transaction = None
         elif isinstance(record, EndTransactionRecord):
             records, self._transaction = self._transaction or [], None
-            for one in records:
-                image.apply(one, changes)
+            for written in records:
+                image.apply(written, changes)
         elif self._transaction is not None:
             self._transaction.append(record)
         else:
@@ -340,7 +340,7 @@ class Observer:
 
     def _replace(self, image: MetadataImage, changes: Changes, next_offset: int, epoch: int) -> None:
         """Publish another image, with everything in it as changed and what it lacks as removed."""
-        changes.removed_topics += [one for one in self.image.topics.values() if one.topic_id not in image.names]
+        changes.removed_topics += [topic for topic in self.image.topics.values() if topic.topic_id not in image.names]
         changes.brokers |= dict.fromkeys(self.image.brokers)
         changes.configs |= dict.fromkeys(self.image.configs)
         changes.partitions |= {
@@ -357,7 +357,7 @@ def _whole_snapshot(data: bytearray) -> list[BatchInfo] | None:
     """Return the batches of a snapshot; None if one is damaged or missing."""
     try:
         batches = batches_of_leader(memoryview(data), _ANY_EPOCH)
-        if not batches or sum(one.size for one in batches) != len(data) or not batches[-1].is_control:
+        if not batches or sum(batch.size for batch in batches) != len(data) or not batches[-1].is_control:
             return None
         *_, last = iter_records(batches[-1].records)
         is_whole = isinstance(decode_control_record(last.key or b"", last.value or b""), SnapshotFooterRecord)

@@ -84,7 +84,7 @@ def common_version(request: type[Request[Any]], versions: dict[int, tuple[int, i
 
 def served_versions(response: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
     """Return the range of versions by API key."""
-    return {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
+    return {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
 
 class _Exchange:

@@ -90,8 +90,8 @@ class ListenerSettings(SecuritySettings):
 
 #: Kafka's properties of the broker that a listener may override, with their definitions.
 LISTENER_SETTINGS = {
-    name: one
-    for name, one in ListenerSettings.SETTINGS.items()
+    name: definition
+    for name, definition in ListenerSettings.SETTINGS.items()
     if name.startswith(_OF_LISTENERS) and name not in _OF_CLIENTS
 }
 

@@ -188,10 +188,14 @@ class ProcessCluster(ClusterControls[NodeProcess]):
         """Return leader, replicas and in-sync replicas of a partition; None if no running node knows it."""
         for metadata in self._metadata():
             for found in metadata.topics:
-                for one in found.partitions:
-                    if (found.name, one.partition_index) == (topic, partition) and not found.error_code:
+                for row in found.partitions:
+                    if (found.name, row.partition_index) == (topic, partition) and not found.error_code:
                         return PartitionState(
-                            tuple(one.replica_nodes), tuple(one.isr_nodes), one.leader_id, one.leader_epoch, -1
+                            tuple(row.replica_nodes),
+                            tuple(row.isr_nodes),
+                            row.leader_id,
+                            row.leader_epoch,
+                            -1,
                         )
         return None
 
@@ -219,8 +223,16 @@ class ProcessCluster(ClusterControls[NodeProcess]):
         return host, int(port)
 
     def _is_in_sync(self) -> bool:
-        partitions = [one for metadata in self._metadata() for topic in metadata.topics for one in topic.partitions]
-        return all(one.leader_id >= 0 and set(one.isr_nodes) == set(one.replica_nodes) for one in partitions)
+        partitions = [
+            partition for metadata in self._metadata() for topic in metadata.topics for partition in topic.partitions
+        ]
+        return all(
+            partition.leader_id >= 0 and set(partition.isr_nodes) == set(partition.replica_nodes)
+            for partition in partitions
+        )
 
     def _knows(self, topic: str) -> bool:
-        return all(any(one.name == topic and not one.error_code for one in it.topics) for it in self._metadata())
+        return all(
+            any(found.name == topic and not found.error_code for found in metadata.topics)
+            for metadata in self._metadata()
+        )

@@ -48,7 +48,7 @@ def handle(parts: Parts, request: CreatePartitionsRequest, context: RequestConte
 def _grow(
     parts: Parts, topic: CreatePartitionsTopic, validate_only: bool, mutations: Mutations
 ) -> CreatePartitionsTopicResult:
-    assignments = None if topic.assignments is None else [one.broker_ids for one in topic.assignments]
+    assignments = None if topic.assignments is None else [assignment.broker_ids for assignment in topic.assignments]
     grow = partial(parts.cluster.create_partitions, topic.name, topic.count, assignments=assignments)
     try:
         if mutations.are_counted and not validate_only:

@@ -43,7 +43,7 @@ def handle(parts: Parts, request: DeleteTopicsRequest, context: RequestContext) 
     """Return a result per topic; a duplicate is refused."""
     targets = _targets(request, context.api_version)
     if not parts.cluster.settings.delete_topic_enable:
-        return DeleteTopicsResponse(responses=[one.result(_disabled(context.api_version)) for one in targets])
+        return DeleteTopicsResponse(responses=[target.result(_disabled(context.api_version)) for target in targets])
     mutations = Mutations(parts, context, refused_since=_FIRST_WITH_QUOTA)
     results = list(_delete_all(parts, targets, context, mutations))
     return DeleteTopicsResponse(throttle_time_ms=mutations.wait_ms, responses=results)

@@ -159,12 +159,12 @@ class DraftCluster:
         if assignments is None:
             placed = place(brokers.values(), count, replicas, self._random)
         else:
-            for one in assignments:
-                check_replicas(one, brokers, replicas)
-            placed = [tuple(one) for one in assignments]
+            for replica_ids in assignments:
+                check_replicas(replica_ids, brokers, replicas)
+            placed = [tuple(replica_ids) for replica_ids in assignments]
         records = [
-            self._partition(topic.topic_id, number, one, is_assigned=assignments is not None)
-            for number, one in enumerate(placed, existing)
+            self._partition(topic.topic_id, number, placed_on, is_assigned=assignments is not None)
+            for number, placed_on in enumerate(placed, existing)
         ]
         if not validate_only:
             for record in records:
@@ -175,7 +175,7 @@ class DraftCluster:
     ) -> PartitionRecord:
         """Return the record of a new partition; its active replicas are in sync, and the first of them leads."""
         image = self.image
-        isr = [one for one in replicas if image.is_active(one)]
+        isr = [replica for replica in replicas if image.is_active(replica)]
         if not isr:
             code = ErrorCode.INVALID_REPLICA_ASSIGNMENT if is_assigned else ErrorCode.INVALID_REPLICATION_FACTOR
             raise BrokerError(
@@ -189,7 +189,7 @@ class DraftCluster:
             leader=isr[0],
             leader_epoch=0,
             partition_epoch=0,
-            directories=[default_directory(image, one) for one in replicas],
+            directories=[default_directory(image, replica) for replica in replicas],
         )
 
     def delete_topic(self, name_or_id: str | UUID) -> TopicState:

@@ -73,7 +73,7 @@ class Election(NamedTuple):
         if has_new_leader and is_unclean:
             isr, elr, is_recovering = (leader,), (), True
         elif has_new_leader and leader in elr:
-            isr, elr = (leader,), tuple(one for one in elr if one != leader)
+            isr, elr = (leader,), tuple(replica for replica in elr if replica != leader)
         if not isr and not self.has_elr:
             isr = state.isr  # without ELR the last replica of an ISR stays in it
         bumps_epoch = has_new_leader or not set(state.replicas) <= set(replicas)
@@ -122,7 +122,9 @@ class Election(NamedTuple):
         if not self.has_elr or len(isr) >= self.min_isr:
             return ()
         candidates = dict.fromkeys((*state.elr, *state.isr))
-        return tuple(one for one in candidates if one in replicas and one not in isr and one not in self.lost)
+        return tuple(
+            replica for replica in candidates if replica in replicas and replica not in isr and replica not in self.lost
+        )
 
     def _last_known(self, state: PartitionState, new_leader: int) -> list[int] | None:
         """Return the change of `last_known_elr`: the last leader, from its loss to the next election."""
@@ -138,7 +140,7 @@ class Election(NamedTuple):
         self, state: PartitionState, replicas: Iterable[int], assigned: dict[int, UUID]
     ) -> tuple[UUID, ...]:
         known = {**dict(zip(state.replicas, state.directories, strict=False)), **assigned}
-        return tuple(known[one] if one in known else self.default_directory(one) for one in replicas)
+        return tuple(known[replica] if replica in known else self.default_directory(replica) for replica in replicas)
 
 
 def completed_reassignment(
@@ -147,8 +149,8 @@ def completed_reassignment(
     """Return replicas and ISR after the reassignment if it can end now; None if it cannot, or there is none."""
     if not adding and not removing:
         return None
-    left_isr = tuple(one for one in isr if one not in removing)
-    left_replicas = tuple(one for one in replicas if one not in removing)
+    left_isr = tuple(replica for replica in isr if replica not in removing)
+    left_replicas = tuple(replica for replica in replicas if replica not in removing)
     if removing and (not left_isr or not left_replicas):
         return None
     if not set(adding) <= set(left_isr):

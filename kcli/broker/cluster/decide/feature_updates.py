@@ -48,7 +48,8 @@ def update_features(
     response = UpdateFeaturesResponse(error_message=None)
     if version <= _LAST_WITH_RESULTS:
         response.results = [
-            UpdatableFeatureResult(feature=one.feature, error_message=_NO_ERROR) for one in request.feature_updates
+            UpdatableFeatureResult(feature=update.feature, error_message=_NO_ERROR)
+            for update in request.feature_updates
         ]
     return response
 
@@ -60,7 +61,7 @@ def _fault(image: MetadataImage, update: FeatureUpdateKey) -> str | None:
         return f"{update.upgrade_type} is not a type of upgrade"
     if name not in SUPPORTED_FEATURES:
         return "there is no such feature"
-    supported = {f"broker {one.node_id}": one.features.get(name, (0, 0)) for one in image.brokers.values()}
+    supported = {f"broker {broker.node_id}": broker.features.get(name, (0, 0)) for broker in image.brokers.values()}
     for node, (lowest, highest) in {"the controller": SUPPORTED_FEATURES[name], **supported}.items():
         if level and not lowest <= level <= highest:
             return f"{node} supports {lowest} to {highest}" if highest else f"{node} does not support this feature"

@@ -57,7 +57,7 @@ def alter_partitions(
         rows = []
         for change in requested.partitions:
             if version < _FIRST_WITH_EPOCHS:
-                change.new_isr_with_epochs = [BrokerState(broker_id=one) for one in change.new_isr]
+                change.new_isr_with_epochs = [BrokerState(broker_id=replica) for replica in change.new_isr]
             try:
                 topic = draft.image.topic_or_error(requested.topic_id)
                 rows.append(_alter_partition(draft, config, request.broker_id, topic, change))
@@ -75,7 +75,7 @@ def _alter_partition(
     if state is None:
         raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     _check_proposal(draft.image, state, leader, change)
-    isr = [one.broker_id for one in change.new_isr_with_epochs]
+    isr = [replica.broker_id for replica in change.new_isr_with_epochs]
     target = Target(isr=isr, is_recovering=change.leader_recovery_state == _RECOVERING)
     record = election_for(draft.image, config, topic.name).change(topic.topic_id, number, state, target)
     if record is not None:
@@ -104,7 +104,7 @@ def _check_proposal(image: MetadataImage, state: PartitionState, leader: int, ch
         raise BrokerError(ErrorCode.INVALID_REQUEST)
     if change.partition_epoch < state.partition_epoch:
         raise BrokerError(ErrorCode.INVALID_UPDATE_VERSION)
-    isr = [one.broker_id for one in change.new_isr_with_epochs]
+    isr = [replica.broker_id for replica in change.new_isr_with_epochs]
     is_recovering = change.leader_recovery_state == _RECOVERING
     if (
         len(set(isr)) < len(isr)
@@ -114,7 +114,7 @@ def _check_proposal(image: MetadataImage, state: PartitionState, leader: int, ch
         or (is_recovering and not state.is_recovering)
     ):
         raise BrokerError(ErrorCode.INVALID_REQUEST)
-    if not all(_may_join(image, one) for one in change.new_isr_with_epochs):
+    if not all(_may_join(image, replica) for replica in change.new_isr_with_epochs):
         raise BrokerError(ErrorCode.INELIGIBLE_REPLICA)
 
 
@@ -225,10 +225,10 @@ def alter_reassignments(
     responses = []
     for topic in request.topics:
         rows = []
-        for one in topic.partitions:
-            row = ReassignablePartitionResponse(partition_index=one.partition_index, error_message=None)
+        for partition in topic.partitions:
+            row = ReassignablePartitionResponse(partition_index=partition.partition_index, error_message=None)
             try:
-                _reassign(draft, config, TopicPartition(topic.name, one.partition_index), one, may_resize)
+                _reassign(draft, config, TopicPartition(topic.name, partition.partition_index), partition, may_resize)
             except BrokerError as error:
                 row.error_code = error.code
                 if error.code != ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
@@ -259,9 +259,9 @@ def reassignments_failed(
                 name=topic.name,
                 partitions=[
                     ReassignablePartitionResponse(
-                        partition_index=one.partition_index, error_code=code, error_message=text
+                        partition_index=partition.partition_index, error_code=code, error_message=text
                     )
-                    for one in topic.partitions
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics
@@ -301,8 +301,8 @@ def _moved(image: MetadataImage, state: PartitionState, replicas: Sequence[int],
 def _cancelled(image: MetadataImage, config: BrokerConfig, tp: TopicPartition, state: PartitionState) -> Target:
     if not state.is_reassigning:
         raise BrokerError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    replicas = [one for one in state.replicas if one not in state.adding]
-    isr = [one for one in state.isr if one not in state.adding]
+    replicas = [replica for replica in state.replicas if replica not in state.adding]
+    isr = [replica for replica in state.isr if replica not in state.adding]
     if not isr:
         if not replicas or not topic_setting(image, config, tp.topic, "unclean.leader.election.enable"):
             raise BrokerError(
@@ -333,12 +333,14 @@ def assign_directories(
         topics = []
         for topic in directory.topics:
             rows = []
-            for one in topic.partitions:
-                code = _assign(draft, config, request.broker_id, directory.id, topic.topic_id, one.partition_index)
-                rows.append(PartitionResult(partition_index=one.partition_index, error_code=code))
+            for partition in topic.partitions:
+                code = _assign(
+                    draft, config, request.broker_id, directory.id, topic.topic_id, partition.partition_index
+                )
+                rows.append(PartitionResult(partition_index=partition.partition_index, error_code=code))
             topics.append(TopicResult(topic_id=topic.topic_id, partitions=rows))
         directories.append(DirectoryResult(id=directory.id, topics=topics))
-    offline = [one.id for one in request.directories if one.id not in broker.log_dirs]
+    offline = [directory.id for directory in request.directories if directory.id not in broker.log_dirs]
     if offline:
         remove_from_isrs(draft, config, request.broker_id, directories=offline)
     return AssignReplicasToDirsResponse(directories=directories)

@@ -24,7 +24,7 @@ class _Rack:
         self.unfenced = [broker.node_id for broker in ordered if not broker.is_fenced]
         self.fenced = [broker.node_id for broker in ordered if broker.is_fenced]
         self._random = random
-        self._offsets = [random.randrange(len(one)) if one else 0 for one in (self.unfenced, self.fenced)]
+        self._offsets = [random.randrange(len(brokers)) if brokers else 0 for brokers in (self.unfenced, self.fenced)]
 
     def order(self, turn: int) -> Iterator[int]:
         """Iterate over the brokers in the order of this partition."""

@@ -65,27 +65,27 @@ def quotas_failed(request: AlterClientQuotasRequest, error: BrokerError) -> Alte
 
 
 def _named(entry: EntryData) -> list[EntityDataOfResult]:
-    return [EntityDataOfResult(entity_type=one.entity_type, entity_name=one.entity_name) for one in entry.entity]
+    return [EntityDataOfResult(entity_type=part.entity_type, entity_name=part.entity_name) for part in entry.entity]
 
 
 def _entity(entry: EntryData) -> Entity:
     """Return the parts of an entity sorted by type, as the image has them."""
-    types = [one.entity_type for one in entry.entity]
+    types = [part.entity_type for part in entry.entity]
     if not types:
         raise _invalid("the entity is empty")
-    for one in entry.entity:
-        if one.entity_type not in (_USER, _CLIENT_ID, _IP):
-            raise _invalid(f"{one.entity_type!r} is not a type of entity; use {_USER}, {_CLIENT_ID} or {_IP}")
-        if types.count(one.entity_type) > 1:
-            raise _invalid(f"the entity has {one.entity_type} twice")
-        if one.entity_name == "":
-            raise _invalid(f"the name of {one.entity_type} is empty")
+    for part in entry.entity:
+        if part.entity_type not in (_USER, _CLIENT_ID, _IP):
+            raise _invalid(f"{part.entity_type!r} is not a type of entity; use {_USER}, {_CLIENT_ID} or {_IP}")
+        if types.count(part.entity_type) > 1:
+            raise _invalid(f"the entity has {part.entity_type} twice")
+        if part.entity_name == "":
+            raise _invalid(f"the name of {part.entity_type} is empty")
     if _IP in types:
         if len(types) > 1:
             raise _invalid(f"{_IP} cannot be combined with {_USER} or {_CLIENT_ID}")
         if not _is_host(entry.entity[0].entity_name):
             raise _invalid(f"{entry.entity[0].entity_name!r} is not an IP address or a host name")
-    return tuple(sorted((one.entity_type, one.entity_name) for one in entry.entity))
+    return tuple(sorted((part.entity_type, part.entity_name) for part in entry.entity))
 
 
 def _is_host(name: str | None) -> bool:
