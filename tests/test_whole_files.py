@@ -148,7 +148,6 @@ OTHER_WRITERS = {
     "cli/spark/files.py": "a device, or a file in a folder without write permission",
     "schemas/protobuf_schema.py": "a folder of mkdtemp",
     "security/tls.py": "a pipe, or a file in memory",
-    "spark/deploy/ship.py": "a folder of mkdtemp",
 }
 
 

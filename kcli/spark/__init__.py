@@ -50,10 +50,11 @@ if TYPE_CHECKING:
 __all__ = ["KcliDataSource", "commit_to_group", "register", "source_metrics"]
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: SparkSession, *, carry: bool = False) -> None:
     """Register the format "kcli" in a session, for reading and writing. Repeated calls have no effect.
 
-    If kcli runs from the archive of `kcli spark archive`, the source carries it to the machines of Spark.
+    `carry`: the source carries kcli to the machines of Spark, which need not have it. It always does so if kcli runs
+    from the archive of `kcli spark archive`.
 
     From then on the stream option `commitGroup` works, except over Spark Connect; use `commit_to_group` there.
     Passwords among the options are redacted in plans of this session.
@@ -63,7 +64,7 @@ def register(spark: SparkSession) -> None:
     from kcli.spark.deploy.ship import is_archived, register_inline
     from kcli.spark.source import KcliDataSource
 
-    if is_archived():
+    if carry or is_archived():
         register_inline(spark)
     else:
         spark.dataSource.register(KcliDataSource)

@@ -1,6 +1,5 @@
-"""The source on clusters without kcli: standalone (pyFiles alone do not reach the planner of streams), and Spark
-Connect with a source that carries kcli. The requirements of kcli are missing too: pyarrow and numpy replace its native
-decompression and checksums.
+"""The source carries kcli to clusters without it: a standalone one, and Spark Connect. The requirements of kcli are
+missing too: pyarrow and numpy replace its native decompression and checksums.
 """
 
 from __future__ import annotations

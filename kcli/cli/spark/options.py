@@ -50,9 +50,7 @@ class ClusterOptions(NamedTuple):
     ] = None
     ship: Annotated[
         str,
-        Option(
-            "--ship", metavar="auto|installed|zip|inline", help="Bring kcli to Spark's machines this way. [by master]"
-        ),
+        Option("--ship", metavar="auto|installed|inline", help="Bring kcli to Spark's machines this way. [by master]"),
     ] = "auto"
 
 

@@ -9,10 +9,9 @@ In an existing session `kcli.spark.register` alone is enough.
 
 **Non-obvious**
 
-- There are three ways to bring kcli to other machines, because none reaches all of its processes. A *zip* by pyFiles
-  reaches the executors of a classic cluster, and by PYTHONPATH the planner of streams on the driver; a Spark Connect
-  server takes neither. There the source is pickled by value and carries the zip (*inline*). Functions for mapInArrow
-  belong to no source: they are pickled *by value*, so that they run where kcli was never shipped.
+- The source brings kcli to other machines itself: it is pickled by value and carries a zip (*inline*), which reaches
+  executors, the planner of streams, and a Spark Connect server; pyFiles do not reach all of these. Functions for
+  mapInArrow belong to no source, and may run where it never was: they are pickled *by value*, and import no kcli.
 - What is pickled by value (`ship.carrying`, `lag_tasks`, `profile_tasks`) must not import kcli before it is unpacked:
   `carrying` defines functions within a function, which cloudpickle takes whole.
 - PySpark has one gateway in a process, so there is one JVM.

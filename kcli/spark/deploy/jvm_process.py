@@ -121,9 +121,6 @@ def end_jvm(patience_s: float, *, at_once: bool = False) -> None:
     While it starts it does not read its standard input: end it `at_once` with a signal. The gateway is not called:
     after a Ctrl-C in one of its calls `shutdown` waits forever (observed).
     """
-    from kcli.spark.deploy.ship import remove_zips
-
-    remove_zips()  # kcli ends without Python's exit functions
     process = _Jvm.started
     if process is None:
         return

@@ -73,14 +73,15 @@ def open_session(
     local = master.startswith("local")
     home = _choose_interpreter(master)
     from kcli.spark.deploy.class_archive import using_archive
-    from kcli.spark.deploy.ship import shipping_conf
+    from kcli.spark.deploy.ship import own_folder, prepend_python_path
 
-    shipping = shipping_conf(master, ship, os.environ)
-    settings = {**_defaults(local=local), **using_archive(home, java), **shipping, **conf}
+    if local:
+        prepend_python_path(os.environ, own_folder())
+    settings = {**_defaults(local=local), **using_archive(home, java), **conf}
     report(f"starting Spark ({master})")
     session = _start(master, settings, app_name, jvm_output or tempfile.TemporaryFile(), timeout_s)  # noqa: SIM115
     try:
-        _register(session)
+        _register(session, master, remote, ship)
     except BaseException:
         close_session(session)
         raise
@@ -282,9 +283,6 @@ def _connect(
 ) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    from kcli.spark.client_options import hide_passwords
-    from kcli.spark.deploy.ship import register_inline
-
     report(f"connecting to {_shown(remote)}")
     try:
         if timeout_s is not None:
@@ -303,11 +301,7 @@ def _connect(
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise SparkFailed(f"no Spark Connect server answered at {_shown(remote)}: {reason}") from error
-    if ship == "installed":
-        _register(session)
-    else:
-        register_inline(session)
-        hide_passwords(session)
+    _register(session, "", remote, ship)
     return session
 
 
@@ -341,10 +335,11 @@ def _await_server(remote: str, timeout_s: float) -> None:
             ) from error
 
 
-def _register(session: SparkSession) -> None:
+def _register(session: SparkSession, master: str, remote: str | None, ship: str) -> None:
     from kcli.spark import register
+    from kcli.spark.deploy.ship import resolve_ship
 
-    register(session)
+    register(session, carry=resolve_ship(master, remote, ship) == "inline")
 
 
 def _stop(spark: Any) -> None:

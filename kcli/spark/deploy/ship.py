@@ -2,22 +2,17 @@
 
 | ship | for | effect |
 |---|---|---|
-| installed | local masters, prepared clusters | none, except that local workers find the running kcli |
-| zip | classic clusters | a zip of kcli: by pyFiles for executors, and on the driver's PYTHONPATH for the planner |
-|     |                  | of streams, which pyFiles do not reach |
-| inline | Spark Connect | the source is pickled by value and carries the zip; the server needs nothing of kcli |
+| installed | local masters, prepared machines | none, except that local workers find the running kcli |
+| inline | all others | the source is pickled by value and carries a zip of kcli |
 
 The functions of pipelines that run in tasks are pickled `by_value` in any case.
 """
 
 from __future__ import annotations
 
-import atexit
 import io
 import os
-import shutil
 import sysconfig
-import tempfile
 import zipfile
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
@@ -33,7 +28,8 @@ from kcli.text import format_alternatives
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SHIP_MODES = ("auto", "installed", "zip", "inline")
+SHIP_MODES = ("auto", "installed", "inline")
+_ALSO_INLINE = ("auto", "zip")  # zip is the old name on classic clusters
 _NOT_SHIPPED = {"cli", "broker", "__pycache__"}
 """Packages that kcli.spark does not import."""
 _DISCOVERED = "pyspark_kcli.py"
@@ -42,33 +38,14 @@ _SAME_DATE = (2020, 1, 1, 0, 0, 0)
 
 
 def resolve_ship(master: str, remote: str | None, ship: str) -> str:
-    """Return `ship` with `auto` resolved. ConfigError for an unknown value, or one that does not fit master or
-    remote.
-    """
+    """Return `ship` with `auto` resolved: installed or inline. ConfigError for an unknown value."""
+    if ship == "auto" and remote is None and master.startswith("local"):
+        return "installed"
+    if ship in _ALSO_INLINE:
+        return "inline"
     if ship not in SHIP_MODES:
         raise ConfigError(f"--ship: {ship!r} is not valid; use {format_alternatives(SHIP_MODES)}")
-    if remote is not None:
-        if ship == "zip":
-            raise ConfigError("--ship zip is for classic clusters; with --remote use inline or installed")
-        return "inline" if ship == "auto" else ship
-    if ship == "inline":
-        raise ConfigError("--ship inline is for --remote; with --master use zip or installed")
-    if ship == "auto":
-        return "installed" if master.startswith("local") else "zip"
     return ship
-
-
-def shipping_conf(master: str, ship: str, environ: MutableMapping[str, str]) -> dict[str, str]:
-    """Return the Spark settings that ship kcli. Adds to PYTHONPATH in `environ`, which is the JVM's, where
-    necessary.
-    """
-    if resolve_ship(master, None, ship) == "zip":
-        path = _zip_file()
-        prepend_python_path(environ, path)
-        return {"spark.submit.pyFiles": path}
-    if master.startswith("local"):
-        prepend_python_path(environ, _own_folder())
-    return {}
 
 
 def prepend_python_path(environ: MutableMapping[str, str], path: str) -> None:
@@ -79,7 +56,7 @@ def prepend_python_path(environ: MutableMapping[str, str], path: str) -> None:
 
 
 def register_inline(session: SparkSession) -> None:
-    """Register a source that carries kcli with it, for servers that do not have it."""
+    """Register a source that carries kcli with it, for machines that do not have it."""
     payload = zip_kcli()
     session.dataSource.register(carrying(payload, sha256(payload).hexdigest()[:16]))
 
@@ -128,32 +105,13 @@ def _is_shipped(name: str) -> bool:
     )
 
 
-_zip_folders: list[str] = []
-
-
-def remove_zips() -> None:
-    """Delete the zips of this process. Executors fetch them from here, so call it after the session has ended."""
-    while _zip_folders:
-        shutil.rmtree(_zip_folders.pop(), ignore_errors=True)
-
-
-def _zip_file() -> str:
-    """Return the path of a new zip."""
-    folder = tempfile.mkdtemp(prefix="kcli-ship-")
-    _zip_folders.append(folder)
-    atexit.register(remove_zips)
-    path = Path(folder, "kcli.zip")
-    path.write_bytes(zip_kcli())
-    return str(path)
-
-
 def _package() -> Path:
     import kcli
 
     return Path(kcli.__file__).resolve().parent
 
 
-def _own_folder() -> str:
+def own_folder() -> str:
     """Return the folder of the running kcli; empty if the interpreter searches it by default."""
     folder = str(_package().parent)
     return "" if folder in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else folder
@@ -177,7 +135,8 @@ def carrying(payload: bytes, digest: str) -> type[Any]:
         import tempfile
         import zipfile
 
-        folder = os.path.join(tempfile.gettempdir(), f"kcli-{os.getuid()}-{digest}")
+        user = getattr(os, "getuid", int)()  # Windows has no such ids, and shows 0 as the owner of files
+        folder = os.path.join(tempfile.gettempdir(), f"kcli-{user}-{digest}")
         if not os.path.isdir(folder):
             scratch = tempfile.mkdtemp(prefix="kcli-")
             with zipfile.ZipFile(io.BytesIO(payload)) as archive:
@@ -186,7 +145,7 @@ def carrying(payload: bytes, digest: str) -> type[Any]:
                 os.rename(scratch, folder)
             except OSError:
                 shutil.rmtree(scratch, ignore_errors=True)
-        if os.lstat(folder).st_uid != os.getuid():
+        if os.lstat(folder).st_uid != user:
             raise PermissionError(f"{folder} belongs to another user")
         if folder not in sys.path:
             sys.path.insert(0, folder)

@@ -71,7 +71,7 @@ _USER_ERRORS: dict[str, tuple[type[KcliError], str]] = {
 }
 _HINTS = {
     "failed to connect back": "the workers' Python cannot be started; set PYSPARK_PYTHON to one with pyarrow",
-    "No module named 'kcli": "kcli is not installed on Spark's machines; use --ship auto, zip or inline",
+    "No module named 'kcli": "kcli is not installed on Spark's machines; use --ship auto or inline",
     "No module named 'pyspark": "pyspark is not installed on Spark's machines; set PYSPARK_PYTHON to one with it",
     "No module named 'pyarrow": "pyarrow is not installed on Spark's machines; install it, or ship an environment",
     "No module named 'numpy": "numpy is not installed on Spark's machines; install it, or ship an environment",

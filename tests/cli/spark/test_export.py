@@ -267,7 +267,6 @@ def test_an_unknown_topic_is_reported_before_spark_starts(our_kafka: Kafka) -> N
         (["orders", "--to", "x", "-O", "minPartitions=3"], "of the data source, use --option minPartitions=3"),
         (["orders", "--to", "x", "-o", "json"], "use --output FORMAT or -O FORMAT"),
         (["orders", "--to", "x", "--ship", "boat"], "--ship: 'boat' is not valid; use auto"),
-        (["orders", "--to", "x", "--ship", "zip", "--remote", "sc://x"], "--ship zip is for classic clusters"),
         (["orders", "--to", "x", "--option", "minPartition=3"], "minPartitions"),
         (["orders", "pays:0", "--to", "x"], "topic orders: add its partitions"),
     ],

@@ -152,7 +152,7 @@ def test_spark_is_not_started_if_a_local_check_fails(
 def test_spark_is_checked_if_all_local_checks_pass(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor.os, "environ", java_of(tmp_path))
     session: Any = FakeSession()
-    found = by_check(all_checks(lambda: session, KAFKA, None, "zip"))
+    found = by_check(all_checks(lambda: session, KAFKA, None, "inline"))
     assert list(found) == ["java", "pyspark", "pyarrow", "pandas", "interpreter", *LATER]
     assert {it.status for it in found.values()} == {OK}
 
@@ -162,10 +162,10 @@ def test_spark_is_checked_if_all_local_checks_pass(monkeypatch: pytest.MonkeyPat
 
 def test_packages_and_brokers_of_an_executor_are_shown() -> None:
     session = FakeSession()
-    found = look_at(session, "zip")
+    found = look_at(session, "inline")
     assert found["session"].detail.startswith("Spark 4.3.0, ready in ")
     assert found["executor"].detail == "Python 3.11.9 (/usr/bin/python3), pyarrow 26.0.1, numpy 2.4.6"
-    assert found["shipping"] == Finding("shipping", OK, "zip")
+    assert found["shipping"] == Finding("shipping", OK, "inline")
     assert found["brokers"] == Finding("brokers", OK, "an executor reached kafka:9092: 3 partitions")
     assert session.options_seen["kafka.bootstrap.servers"] == "kafka:9092"
 
@@ -220,7 +220,7 @@ def test_an_executor_without_a_row_is_wrong() -> None:
 def test_missing_kcli_on_the_executor_fails_the_shipping_check() -> None:
     lacking = RuntimeError(TRACE + "ModuleNotFoundError: No module named 'kcli'\n")
     found = look_at(FakeSession(partitions=lacking))
-    cure = "use --ship auto, zip or inline"
+    cure = "use --ship auto or inline"
     assert found["shipping"] == Finding("shipping", WRONG, "installed", cure)
     assert (found["brokers"].status, found["executor"].status) == (WRONG, OK)
 
@@ -283,7 +283,7 @@ def test_the_exit_status_depends_on_failed_checks(
     assert done.status == status, done.err
     assert closed == [session]
     found = {row["check"]: row for row in items(done.text)}
-    assert (found["shipping"]["status"], found["shipping"]["detail"]) == ((OK, WRONG)[status], "zip")
+    assert (found["shipping"]["status"], found["shipping"]["detail"]) == ((OK, WRONG)[status], "inline")
 
 
 def test_a_usage_error_is_one_line_and_does_not_start_spark(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ import io
 import pickle
 import subprocess
 import sys
-import tempfile
 import zipfile
 from hashlib import sha256
 from pathlib import Path
@@ -25,8 +24,8 @@ from kcli.errors import (
     TimeoutExpired,
     TopicAuthorizationError,
 )
-from kcli.spark.deploy.session import close_session, lean_home
-from kcli.spark.deploy.ship import carrying, prepend_python_path, shipping_conf, zip_kcli
+from kcli.spark.deploy.session import lean_home
+from kcli.spark.deploy.ship import carrying, prepend_python_path, resolve_ship, zip_kcli
 from kcli.spark.deploy.spark_errors import SparkFailed, translate_error
 from kcli.spark.loss import DataLoss
 from tests.cli.fake import run_kcli
@@ -95,23 +94,20 @@ def test_spark_finds_the_source_without_a_call_and_refuses_an_option_that_would_
         source.streamReader(StructType([StructField("value", BinaryType())]))
 
 
-def test_a_classic_cluster_gets_the_zip_on_executors_and_planner() -> None:
+def test_the_source_carries_kcli_to_all_but_local_masters() -> None:
+    assert resolve_ship("local[2]", None, "auto") == "installed"
+    assert [resolve_ship(master, None, "auto") for master in ("spark://host:7077", "yarn")] == ["inline", "inline"]
+    assert resolve_ship("local[*]", "sc://host", "auto") == "inline"
+    assert resolve_ship("spark://host:7077", None, "installed") == "installed"
+    assert resolve_ship("local[*]", None, "inline") == "inline"
+    assert resolve_ship("spark://host:7077", None, "zip") == "inline", "the name of a way that is gone"
+
+
+def test_a_path_is_added_once() -> None:
     environ = {"PYTHONPATH": "/mine"}
-    path = shipping_conf("spark://host:7077", "auto", environ)["spark.submit.pyFiles"]
-    assert environ["PYTHONPATH"] == f"{path}:/mine"
-    assert shipping_conf("spark://host:7077", "installed", environ) == {}
-    prepend_python_path(environ, path)
-    assert environ["PYTHONPATH"] == f"{path}:/mine"
-
-
-def test_the_zip_is_deleted_with_the_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The kcli process ends without Python's exit functions."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("kcli.spark.deploy.jvm_process._Jvm.started", None)  # that of other tests
-    shipping_conf("spark://host:7077", "auto", {})
-    assert len(list(tmp_path.glob("*/kcli.zip"))) == 1
-    close_session(None)
-    assert list(tmp_path.iterdir()) == []
+    for path in ("/kcli", "/kcli", ""):
+        prepend_python_path(environ, path)
+    assert environ["PYTHONPATH"] == "/kcli:/mine"
 
 
 def test_an_inline_source_and_its_reader_work_without_kcli(tmp_path: Path) -> None:
