@@ -18,9 +18,9 @@ from kcli.broker.serving.request_context import CloseConnection, RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.acls import AclOperation, ResourceType
+from kcli.protocol.messages.fetch import NodeEndpoint
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
-    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,

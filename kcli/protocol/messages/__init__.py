@@ -7,7 +7,8 @@ have Kafka's names in snake_case, and every class docstring lists the changes by
 **Non-obvious**
 
 - Modules are imported by `registry` on first use, because a command needs few of them.
-- Structs of the same name in two modules are different classes: Kafka names them per API.
+- Kafka names structs per API. Two APIs with an equal struct of the same name share one class; others of the same name
+  are different classes.
 - A field's default is Kafka's, so that a field not set is encoded as Kafka's own client does.
 - Responses differ between versions in meaning, not only in fields: DescribeGroups reports an unknown group as "Dead" up
   to v5, and as error 69 from v6 on. The docstrings say so.

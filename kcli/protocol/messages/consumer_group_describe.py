@@ -37,7 +37,7 @@ class TopicPartitions:
 
 @struct
 class Assignment:
-    """The partitions of a member."""
+    """The partitions of a member; in a share group, other members may share them."""
 
     topic_partitions: Array[TopicPartitions] = []
 

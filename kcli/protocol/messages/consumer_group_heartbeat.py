@@ -47,7 +47,7 @@ class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"]):
 
 @struct
 class Assignment:
-    """The partitions that the member may read now."""
+    """The partitions that the member may read now; in a share group, other members may have them, too."""
 
     topic_partitions: Array[TopicPartitions] = []
 

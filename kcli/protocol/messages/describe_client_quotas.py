@@ -1,5 +1,6 @@
 """DescribeClientQuotas (48): the quotas of users, clients and addresses (KIP-546)."""
 
+from kcli.protocol.messages.alter_client_quotas import EntityData
 from kcli.protocol.wire import (
     Array,
     Bool,
@@ -32,14 +33,6 @@ class DescribeClientQuotasRequest(Request["DescribeClientQuotasResponse"]):
 
     components: Array[ComponentData] = []
     strict: Bool = False
-
-
-@struct
-class EntityData:
-    """A part of an entity; null: the default entity of the type."""
-
-    entity_type: String = ""
-    entity_name: NullableString = ""
 
 
 @struct

@@ -1,10 +1,10 @@
 """IncrementalAlterConfigs (44): single settings of topics, brokers and groups (KIP-339)."""
 
+from kcli.protocol.messages.alter_configs import AlterConfigsResourceResponse
 from kcli.protocol.wire import (
     Array,
     Bool,
     Int8,
-    Int16,
     Int32,
     Message,
     NullableString,
@@ -39,16 +39,6 @@ class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"])
 
     resources: Array[AlterConfigsResource] = []
     validate_only: Bool = False
-
-
-@struct
-class AlterConfigsResourceResponse:
-    """The result for one resource."""
-
-    error_code: Int16 = 0
-    error_message: NullableString = ""
-    resource_type: Int8 = 0
-    resource_name: String = ""
 
 
 @message(key=44, versions="0-1", flexible="1+")

@@ -1,5 +1,6 @@
 """Produce (0): append record batches to partitions."""
 
+from kcli.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from kcli.protocol.wire import (
     Array,
     Int16,
@@ -58,14 +59,6 @@ class BatchIndexAndErrorMessage:
 
 
 @struct
-class LeaderIdAndEpoch:
-    """The leader to send to instead (KIP-951); -1: no change known."""
-
-    leader_id: Int32 = -1
-    leader_epoch: Int32 = -1
-
-
-@struct
 class PartitionProduceResponse:
     """The base offset of the batch, or the error; append time -1 unless the topic uses append time."""
 
@@ -86,16 +79,6 @@ class TopicProduceResponse:
     name: String = since(until=12, default="", ignorable=True)
     topic_id: Uuid = since(13, default_factory=zero_uuid, ignorable=True)
     partition_responses: Array[PartitionProduceResponse] = []
-
-
-@struct
-class NodeEndpoint:
-    """The address of a new leader."""
-
-    node_id: Int32 = 0
-    host: String = ""
-    port: Int32 = 0
-    rack: NullableString = None
 
 
 @message(key=0, versions="3-13", flexible="9+")

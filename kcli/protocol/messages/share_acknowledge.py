@@ -1,6 +1,7 @@
 """ShareAcknowledge (79): acknowledge records of a share group without acquiring more (KIP-932)."""
 
-from kcli.protocol.messages.share_fetch import AcknowledgementBatch, LeaderIdAndEpoch, NodeEndpoint
+from kcli.protocol.messages.fetch import NodeEndpoint
+from kcli.protocol.messages.share_fetch import AcknowledgementBatch, LeaderIdAndEpoch
 from kcli.protocol.wire import (
     Array,
     Bool,

@@ -1,5 +1,6 @@
 """ShareFetch (78): acquire records for a member of a share group, and acknowledge earlier ones (KIP-932)."""
 
+from kcli.protocol.messages.fetch import NodeEndpoint
 from kcli.protocol.wire import (
     Array,
     Bool,
@@ -11,7 +12,6 @@ from kcli.protocol.wire import (
     NullableString,
     Records,
     Request,
-    String,
     Uuid,
     message,
     since,
@@ -114,16 +114,6 @@ class ShareFetchableTopicResponse:
 
     topic_id: Uuid = since(default_factory=zero_uuid)
     partitions: Array[PartitionData] = []
-
-
-@struct
-class NodeEndpoint:
-    """The address of a leader."""
-
-    node_id: Int32 = 0
-    host: String = ""
-    port: Int32 = 0
-    rack: NullableString = None
 
 
 @message(key=78, versions="1-2", flexible="0+")

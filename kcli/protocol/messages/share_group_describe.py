@@ -1,5 +1,6 @@
 """ShareGroupDescribe (77): the state and members of share groups (KIP-932)."""
 
+from kcli.protocol.messages.consumer_group_describe import Assignment
 from kcli.protocol.wire import (
     Array,
     Bool,
@@ -9,11 +10,9 @@ from kcli.protocol.wire import (
     NullableString,
     Request,
     String,
-    Uuid,
     message,
     since,
     struct,
-    zero_uuid,
 )
 
 
@@ -23,22 +22,6 @@ class ShareGroupDescribeRequest(Request["ShareGroupDescribeResponse"]):
 
     group_ids: Array[String] = []
     include_authorized_operations: Bool = False
-
-
-@struct
-class TopicPartitions:
-    """Partitions of a topic, by id and name."""
-
-    topic_id: Uuid = since(default_factory=zero_uuid)
-    topic_name: String = ""
-    partitions: Array[Int32] = []
-
-
-@struct
-class Assignment:
-    """The partitions of a member; other members may share them."""
-
-    topic_partitions: Array[TopicPartitions] = []
 
 
 @struct

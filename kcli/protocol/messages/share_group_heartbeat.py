@@ -1,7 +1,7 @@
 """ShareGroupHeartbeat (76): join, stay in and leave a share group (KIP-932)."""
 
+from kcli.protocol.messages.consumer_group_heartbeat import Assignment
 from kcli.protocol.wire import (
-    Array,
     Int16,
     Int32,
     Message,
@@ -10,11 +10,7 @@ from kcli.protocol.wire import (
     NullableString,
     Request,
     String,
-    Uuid,
     message,
-    since,
-    struct,
-    zero_uuid,
 )
 
 
@@ -27,21 +23,6 @@ class ShareGroupHeartbeatRequest(Request["ShareGroupHeartbeatResponse"]):
     member_epoch: Int32 = 0
     rack_id: NullableString = None
     subscribed_topic_names: NullableArray[String] = None
-
-
-@struct
-class TopicPartitions:
-    """Partitions of a topic, by its id."""
-
-    topic_id: Uuid = since(default_factory=zero_uuid)
-    partitions: Array[Int32] = []
-
-
-@struct
-class Assignment:
-    """The partitions that the member may fetch from; other members may have them, too."""
-
-    topic_partitions: Array[TopicPartitions] = []
 
 
 @message(key=76, versions="1", flexible="0+")
