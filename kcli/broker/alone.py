@@ -87,7 +87,6 @@ class Alone:
     Create it before the logs are opened, because that needs `cluster.log_config`, and call `open_partitions` then.
     """
 
-    leads_all = True  # every partition, from the start on
     is_serving = True
     failure: KcliError | None = None
     peers: NetworkPeers | None = None
@@ -239,6 +238,8 @@ class Alone:
         self._manager.set_client_quotas(image.quotas)
         self._next_producer_id = max(image.next_producer_id, logs.highest_producer_id + 1)
         self._end_of_producer_ids = self._next_producer_id
+        for tp, state in image.partitions():
+            self._notify(tp, state.leader_epoch)
 
     def _new_partition(self, topic_id: UUID, number: int, leader_epoch: int = 0) -> records.PartitionRecord:
         node_id = self._config.node_id
@@ -476,9 +477,20 @@ class Alone:
         manager.follow_settings(image, changes, self.cluster.log_config)
         if "security" in vars(self):
             self.security.apply(image, changes)
+        for topic in changes.removed_topics:
+            for number in topic.partitions:
+                self._notify(TopicPartition(topic.name, number), None)
+        for tp in changes.partitions:
+            if (state := image.partition(tp)) is not None:
+                self._notify(tp, state.leader_epoch)
         self._report_without_effect(changes, before)
         if self._journal.snapshot_is_due and not self._left:
             self._write_snapshot()
+
+    def _notify(self, tp: TopicPartition, leader_epoch: int | None) -> None:
+        """Tell the coordinators that this broker leads a partition from now on, None: no longer."""
+        for callback in self._manager.on_leadership:
+            callback(tp, leader_epoch)
 
     def _delete(self, tp: TopicPartition) -> bool:
         """Delete a partition of a removed topic. False if the next start must do that."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kcli.broker.cluster.view import DEFAULT, ClusterView
 from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import without_effect
-from kcli.broker.files import DiskFiles, retry_without
+from kcli.broker.files import DiskFiles, lacks_descriptors, retry_without
+from kcli.broker.handlers import group_requests
 from kcli.broker.handlers.api_table import HANDLERS, ApiTable
 from kcli.broker.log_manager import LogManager
 from kcli.broker.replica_manager import ReplicaManager
@@ -88,7 +89,7 @@ class Broker(ServerLoop):
         self._sockets: list[socket.socket] = []  # bound, but not listening yet
         self._securities: dict[str, ListenerSecurity] = {}
         self._reports: list[list[str]] = []
-        self._groups: tuple[OffsetStore, GroupCoordinator] | None = None
+        self._groups: tuple[OffsetStore, GroupCoordinator, CoordinatorPartitions] | None = None
         self._transactions: TransactionCoordinator | None = None
         self._maintenance_due_ms = 0.0
         self._handlers: dict[int, Callable[[Any, Request[Any], RequestContext], Answer]] = {}
@@ -204,7 +205,6 @@ class Broker(ServerLoop):
             self.membership = self.node = Node(self, self._selector, has_own_controller=self._shared_dir is not None)
             self.apis = NODE_APIS
             self.node.join_cluster()
-            self.replica_manager.on_leadership.append(self._on_leadership)
         else:
             from kcli.broker.alone import Alone
 
@@ -213,6 +213,7 @@ class Broker(ServerLoop):
         self.cluster = self.membership.cluster
         self._reports.append(self.cluster.reports)
         self.log_manager.open(self.cluster.log_config)
+        self.replica_manager.on_leadership.append(self._on_leadership)
         self.membership.open_partitions()
         self.cluster.advertised = self.advertised()
         if config.authorizer_class_name:
@@ -222,10 +223,11 @@ class Broker(ServerLoop):
                 super_users=config.super_user_names, allow_without_acl=config.allow_everyone_if_no_acl_found
             )
             _ = self.membership.security  # from now on the authorizer follows the ACLs
-        if OFFSETS_TOPIC in self.cluster.topics:
-            self._load_groups()
-        if TRANSACTIONS_TOPIC in self.cluster.topics:
-            self._load_transactions()
+        if self._groups is not None:
+            self.group_partitions.finish_loading()
+        if self._transactions is not None:
+            self._transactions.partitions.finish_loading()
+        self._check_directory()
 
     def _ask_cluster_id(self) -> str:
         from kcli.broker.node.heartbeats import ask_cluster_id
@@ -234,42 +236,34 @@ class Broker(ServerLoop):
         timeout_s = config.initial_broker_registration_timeout_ms / 1000
         return ask_cluster_id(config.controllers, config.node_id, timeout_s, self.log)
 
-    def _load_groups(self) -> tuple[OffsetStore, GroupCoordinator]:
-        """Load groups and committed offsets: at the start if the offsets topic exists, else at the first request.
+    def _load_groups(self) -> tuple[OffsetStore, GroupCoordinator, CoordinatorPartitions]:
+        """Load groups and committed offsets: when a partition of theirs is led here, else at the first request.
 
         Their imports would take a tenth of the start-up time.
         """
+        from kcli.broker.coordinator_partitions import CoordinatorPartitions
         from kcli.broker.group.group_coordinator import GroupCoordinator
         from kcli.broker.group.offset_store import OffsetStore
 
         store = OffsetStore(self.config, self.replica_manager, self.cluster, self.clock)
         self._reports.append(store.reports)
         coordinator = GroupCoordinator(self.config, self.timer, self.clock, store, self.cluster)
-        if self.membership.leads_all:
-            store.load(coordinator)
-        else:
-            store.register(coordinator)  # its partitions are loaded with their leadership
+        store.register(coordinator)
         self.cluster.on_topic_deleted.append(store.forget_topic)
-        self._groups = store, coordinator
-        self._maintenance_due_ms = self.clock.now_ms()  # because the store needs maintenance, too
-        return self._groups
-
-    @cached_property
-    def group_partitions(self) -> CoordinatorPartitions:
-        """On a node: the partitions of __consumer_offsets that it leads."""
-        from kcli.broker.coordinator_partitions import CoordinatorPartitions
-
-        return CoordinatorPartitions(
+        partitions = CoordinatorPartitions(
             OFFSETS_TOPIC,
-            self.offsets.load_partition,
-            self.offsets.unload,
+            store.load_partition,
+            store.unload,
             self.cluster,
             self.replica_manager,
             self.timer,
             self.clock,
             timeout_ms=self.config.offsets_commit_timeout_ms,
-            leads_all=self.membership.leads_all,
         )
+        self._groups = store, coordinator, partitions
+        self._maintenance_due_ms = self.clock.now_ms()  # because the store needs maintenance, too
+        partitions.load_led()
+        return self._groups
 
     @cached_property
     def marker_writer(self) -> MarkerWriter:
@@ -285,14 +279,18 @@ class Broker(ServerLoop):
         return MarkerWriter(self.replica_manager, error_of_offsets, end_offsets)
 
     def _on_leadership(self, tp: TopicPartition, leader_epoch: int | None) -> None:
-        """On a node: let the coordinator follow the leadership of its partitions."""
-        if tp.topic == OFFSETS_TOPIC:
-            self.group_partitions.on_leadership(tp.partition, leader_epoch)
-        elif tp.topic == TRANSACTIONS_TOPIC:
-            self.transactions.partitions.on_leadership(tp.partition, leader_epoch)
+        """Let the coordinator follow the leadership of its partitions."""
+        try:
+            if tp.topic == OFFSETS_TOPIC:
+                self.group_partitions.on_leadership(tp.partition, leader_epoch)
+            elif tp.topic == TRANSACTIONS_TOPIC:
+                self.transactions.partitions.on_leadership(tp.partition, leader_epoch)
+        except OSError as error:  # a module could not be imported; the next request tries again
+            if not lacks_descriptors(error):
+                raise
 
     def _load_transactions(self) -> TransactionCoordinator:
-        """Load the transactional ids: at the start if their topic exists, else at the first request."""
+        """Load the transactional ids: when a partition of theirs is led here, else at the first request."""
         from kcli.broker.transaction.markers import MarkerSender
         from kcli.broker.transaction.transaction_coordinator import TransactionCoordinator
 
@@ -306,14 +304,11 @@ class Broker(ServerLoop):
             self.membership.next_producer_id,
             self.timer,
             self.clock,
-            leads_all=self.membership.leads_all,
         )
         self._reports += [markers.reports, coordinator.reports]
-        self.cluster.on_topic_deleted.append(coordinator.forget_topic)
         self._transactions = coordinator
-        if self.membership.leads_all:
-            coordinator.load()
         self._maintenance_due_ms = self.clock.now_ms()  # because the coordinator needs maintenance, too
+        coordinator.partitions.load_led()
         return coordinator
 
     @property
@@ -330,6 +325,11 @@ class Broker(ServerLoop):
     def groups(self) -> GroupCoordinator:
         """The groups and their members."""
         return (self._groups or retry_without(self.log_manager.release_files, self._load_groups))[1]
+
+    @property
+    def group_partitions(self) -> CoordinatorPartitions:
+        """The partitions of __consumer_offsets that this broker leads."""
+        return (self._groups or retry_without(self.log_manager.release_files, self._load_groups))[2]
 
     @cached_property
     def verifier(self) -> PartitionVerifier:
@@ -399,7 +399,11 @@ class Broker(ServerLoop):
                 raise self.membership.failure
             if self.log_manager.failed is not None:
                 self.server.finish_sending(_FINAL_ANSWERS_MS)
-                raise BrokerFailed(f"the data directory has failed: {self.log_manager.failed}")
+            self._check_directory()
+
+    def _check_directory(self) -> None:
+        if self.log_manager.failed is not None:
+            raise BrokerFailed(f"the data directory has failed: {self.log_manager.failed}")
 
     def create_topic(self, name: str, partitions: int | None) -> int:
         """Create a topic if it does not exist, and return its number of partitions. None: num.partitions."""
@@ -452,10 +456,8 @@ class Broker(ServerLoop):
             name = f"kcli.broker.handlers.{HANDLERS[context.api_key].module}"
             module = retry_without(self.log_manager.release_files, lambda: import_module(name))
             handler = module.handle
-            if not self.membership.leads_all:
-                group_requests = import_module("kcli.broker.handlers.group_requests")
-                if context.api_key in group_requests.API_KEYS:
-                    handler = partial(group_requests.handle, module, self.group_partitions)
+            if context.api_key in group_requests.API_KEYS:
+                handler = partial(group_requests.handle, module, self.group_partitions)
             self._handlers[context.api_key] = handler
         return handler(self, request, context)
 

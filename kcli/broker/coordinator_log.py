@@ -113,15 +113,8 @@ class CoordinatorLog:
             return coordinator_error(error.code)
         return ErrorCode.NONE
 
-    def replay_all(self, add_batch: AddBatch, report: Callable[[str], None]) -> None:
-        """Read all partitions. A damaged batch is reported and skipped."""
-        topic = self._cluster.topics.get(self.topic)
-        for number in topic.partitions if topic else ():
-            for _ in self.replay_partition(number, add_batch, report):
-                pass
-
     def replay_partition(self, number: int, add_batch: AddBatch, report: Callable[[str], None]) -> Iterator[None]:
-        """Read one partition up to its present end; yield after each section."""
+        """Read one partition up to its present end; yield after each section. A damaged batch is reported."""
         partition = self._replica_manager.partition(TopicPartition(self.topic, number))
         if partition is None:
             report(f"{self.topic}-{number} is not on this broker: the {self._content} stored there are unknown")

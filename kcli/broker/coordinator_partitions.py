@@ -12,7 +12,8 @@ hold more than what is replicated: an offset that was read here must not be an o
 wait ends after a timeout with COORDINATOR_NOT_AVAILABLE (15). So does Apache Kafka's coordinator, except that its
 OffsetFetch reads the replicated state at once.
 
-A single broker leads everything, and its high watermark is the log end. It has no such object for groups.
+A broker alone leads every partition from its creation to its deletion, and its high watermark is the log end. It loads
+what it leads at its start before it serves clients.
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+_RETRY_MS = 100.0
+
 
 class CoordinatorPartitions:
     """The partitions of a coordinator's topic that this node leads: loading, or loaded.
 
     `load(number)` reads a partition into the memory and yields after each section; `unload(belongs)` drops the keys for
-    which `belongs(key)` is true. `leads_all`: this broker is alone. Then every partition is loaded, by the caller.
+    which `belongs(key)` is true.
     """
 
     def __init__(
@@ -55,7 +58,6 @@ class CoordinatorPartitions:
         clock: Clock,
         *,
         timeout_ms: int,
-        leads_all: bool = False,
     ) -> None:
         self.topic = topic
         self._load = load
@@ -67,7 +69,6 @@ class CoordinatorPartitions:
         self._timeout_ms = timeout_ms
         self._loading: dict[int, Iterator[None]] = {}
         self._loaded: set[int] = set()
-        self._leads_all = leads_all
         # The number of partitions of the topic, by which the keys in memory are distributed.
         self._count = 1
 
@@ -81,6 +82,20 @@ class CoordinatorPartitions:
 
     # ---- leadership ----
 
+    def load_led(self) -> None:
+        """Load the partitions that this node leads already."""
+        topic = self._cluster.topics.get(self.topic)
+        for number in topic.partitions if topic else ():
+            partition = self._replica_manager.partition(TopicPartition(self.topic, number))
+            if partition is not None and partition.is_leader:
+                self.on_leadership(number, partition.leader_epoch)
+
+    def finish_loading(self) -> None:
+        """Read the rest of the partitions at once, because no client is served yet."""
+        for number, load in list(self._loading.items()):
+            while self._loading.get(number) is load:
+                self._load_section(number, load)
+
     def on_leadership(self, number: int, leader_epoch: int | None) -> None:
         """Load a partition of which this node is the leader now; with None: unload it."""
         if leader_epoch is None:
@@ -89,22 +104,25 @@ class CoordinatorPartitions:
             topic = self._cluster.topics.get(self.topic)
             self._count = max(1, len(topic.partitions) if topic else 1)
             self._loading[number] = self._load(number)
-            self._load_section(number, self._loading[number])
+            self._continue(number, self._loading[number])
+
+    def _continue(self, number: int, load: Iterator[None]) -> None:
+        """Read the next section of the log; the others follow between the iterations of the loop."""
+        if self._loading.get(number) is load:  # it was not unloaded meanwhile
+            self._load_section(number, load)
+        if self._loading.get(number) is load:
+            self._timer.call_at(self._clock.now_ms(), lambda: self._continue(number, load))
 
     def _load_section(self, number: int, load: Iterator[None]) -> None:
-        """Read the next section of the log; the others follow between the iterations of the loop."""
-        if self._loading.get(number) is not load:
-            return  # unloaded meanwhile
         try:
             next(load)
         except StopIteration:
             del self._loading[number]
             self._loaded.add(number)
         except OSError as error:
-            del self._loading[number]
             self._replica_manager.offline(TopicPartition(self.topic, number), error)
-        else:
-            self._timer.call_at(self._clock.now_ms(), lambda: self._load_section(number, load))
+            again = self._loading[number] = self._load(number)  # there may have been no descriptors
+            self._timer.call_at(self._clock.now_ms() + _RETRY_MS, lambda: self._continue(number, again))
 
     def _drop(self, number: int) -> None:
         self._loading.pop(number, None)
@@ -117,19 +135,15 @@ class CoordinatorPartitions:
 
     def partition_of(self, key: str) -> TopicPartition:
         """Return the partition whose leader coordinates the key."""
-        if self._leads_all and (topic := self._cluster.topics.get(self.topic)) is not None:
-            self._count = len(topic.partitions)
         return TopicPartition(self.topic, key_hash(key) % self._count)
 
     def error_of(self, key: str) -> ErrorCode:
         """Return NONE if the key is coordinated here, 14 while it is loaded, else 16."""
-        if self._leads_all:
-            return ErrorCode.NONE if self.topic in self._cluster.topics else ErrorCode.NOT_COORDINATOR
         return self.error_of_partition(key_hash(key) % self._count)
 
     def error_of_partition(self, number: int) -> ErrorCode:
         """Return NONE if the keys of this partition are coordinated here, 14 while they are loaded, else 16."""
-        if number in self._loaded or self._leads_all:
+        if number in self._loaded:
             return ErrorCode.NONE
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if number in self._loading else ErrorCode.NOT_COORDINATOR
 

@@ -23,6 +23,7 @@ from kcli.protocol.messages.alter_partition_reassignments import (
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
 from kcli.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kcli.protocol.messages.describe_groups import DescribeGroupsRequest
+from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kcli.protocol.messages.metadata import MetadataRequest
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcli.protocol.primitives import MAX_STRING_BYTES
@@ -157,6 +158,7 @@ def test_errors_about_names_as_long_as_a_string_may_be_are_answered(broker: OwnB
     """The text of the error, which contains the name, would be too long for a string."""
     name = "n" * MAX_STRING_BYTES
     with Wire(broker.bootstrap_servers) as wire:
+        wire.ask(FindCoordinatorRequest(coordinator_keys=["any"]), 4)  # it creates the topic of all groups
         described = wire.ask(ConsumerGroupDescribeRequest(group_ids=[name]), 1)
         assert described.groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
         assert described.groups[0].error_message.startswith("Group nnn")

@@ -1,12 +1,12 @@
-"""__consumer_offsets as a log of keyed records: the partition of a group, appends, and the replay at start."""
+"""__consumer_offsets as a log of keyed records: the partition of a group, and appends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kcli.broker.coordinator_log import CoordinatorLog
-from kcli.broker.group.group_records import KeyAndValue, Replay
+from kcli.broker.group.group_records import KeyAndValue
 from kcli.error_codes import ErrorCode
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.compression import CODEC_IDS
@@ -52,9 +52,3 @@ class GroupLog(CoordinatorLog):
             columns, compression=codec, producer_id=id, producer_epoch=epoch, base_sequence=0, transactional=id >= 0
         )
         return self.append_batch(group_id, batch, now_wall_ms, verification)
-
-    def replay(self, report: Callable[[str], None]) -> Replay:
-        """Read all partitions. A damaged batch is reported and skipped."""
-        replay = Replay()
-        self.replay_all(replay.add_batch, report)
-        return replay

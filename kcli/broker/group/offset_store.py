@@ -64,7 +64,7 @@ class GroupRegistry(Protocol):
 
 
 class OffsetStore:
-    """Committed offsets of all groups. Created before the coordinator; call `load` with it before any other method."""
+    """Committed offsets of all groups. Created before the coordinator; call `register` with that first."""
 
     def __init__(
         self, config: BrokerConfig, replica_manager: ReplicaManager, cluster: ClusterView, clock: Clock
@@ -80,17 +80,15 @@ class OffsetStore:
     def __repr__(self) -> str:
         return f"<OffsetStore {self._cache!r} {self._log!r}>"
 
-    def load(self, groups: GroupRegistry) -> None:
-        """Read all of __consumer_offsets and restore its groups into `groups`. Unreadable records go to `reports`."""
-        self._groups = groups
-        load_replay(self._log.replay(self.reports.append), self._cache, groups.restore, self.reports.append)
-
     def register(self, groups: GroupRegistry) -> None:
-        """Use these groups without reading anything; `load_partition` reads the partitions one by one."""
+        """Restore groups into these from now on."""
         self._groups = groups
 
     def load_partition(self, number: int) -> Iterator[None]:
-        """Read one partition and restore its groups at the end; yield after each section of the log."""
+        """Read one partition of __consumer_offsets and restore its groups at the end; yield after each section.
+
+        Unreadable records go to `reports`.
+        """
         replay = Replay()
         yield from self._log.replay_partition(number, replay.add_batch, self.reports.append)
         load_replay(replay, self._cache, self._registry().restore, self.reports.append)
@@ -294,5 +292,5 @@ class OffsetStore:
 
     def _registry(self) -> GroupRegistry:
         if self._groups is None:
-            raise ValueError("load() must be called before this method")
+            raise ValueError("register() must be called before this method")
         return self._groups

@@ -1,8 +1,8 @@
-"""Requests about groups on a node: each group is answered by its coordinator only, and when its log is replicated.
+"""Requests about groups: each group is answered by its coordinator only, and when its log is replicated.
 
-`handle` is around the handlers of the group APIs; a single broker calls those themselves. A request about several
-groups is split into one for each, because each group may have another coordinator. A handler module has a function
-`refused` if its answer with an error has more than the error. Not a handler.
+`handle` is around the handlers of the group APIs. A request about several groups is split into one for each, because
+each group may have another coordinator. A handler module has a function `refused` if its answer with an error has more
+than the error. Not a handler.
 """
 
 from __future__ import annotations

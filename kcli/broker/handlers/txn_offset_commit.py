@@ -118,9 +118,7 @@ def _store(
 ) -> list[ErrorCode]:
     """Store offsets in a verified transaction, if the group accepts the member."""
     group_id = request.group_id
-    error = ErrorCode.NONE
-    if not broker.membership.leads_all:  # the group may have moved meanwhile
-        error = broker.group_partitions.error_of(group_id)
+    error = broker.group_partitions.error_of(group_id)  # the group may have moved meanwhile
     error = error or broker.groups.check_commit(
         group_id,
         request.generation_id,

@@ -215,8 +215,6 @@ class Node:
                 return
             self._broker.poll(_LEAVE_POLL_MS)
 
-    leads_all = False  # partitions have leaderships, and coordinators move with them
-
     @property
     def bytes_fetched(self) -> int:
         """The bytes that the followers here have fetched."""

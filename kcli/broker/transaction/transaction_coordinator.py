@@ -5,8 +5,8 @@ __transaction_state and becomes the present one when the record is replicated; u
 transition. When the record of an outcome is replicated, the client gets its answer, and the markers are sent to the
 leaders of all partitions. When all have stored them, the record of the completed transaction is written.
 
-A node coordinates the ids of the partitions of __transaction_state that it leads (`coordinator_partitions`), a single
-broker all of them. Loading a partition sends the markers of the transactions whose outcome is decided.
+A broker coordinates the ids of the partitions of __transaction_state that it leads (`coordinator_partitions`). Loading
+a partition sends the markers of the transactions whose outcome is decided.
 """
 
 from __future__ import annotations
@@ -67,10 +67,8 @@ class TransactionCoordinator:
         new_producer_id: Callable[[], int],
         timer: Timer,
         clock: Clock,
-        *,
-        leads_all: bool,
     ) -> None:
-        """`new_producer_id` may raise OSError or BrokerError. `leads_all`: this broker is a cluster of its own."""
+        """`new_producer_id` may raise OSError or BrokerError."""
         self._config = config
         self._cluster = cluster
         self._replica_manager = replica_manager
@@ -92,19 +90,12 @@ class TransactionCoordinator:
             timer,
             clock,
             timeout_ms=config.transaction_max_timeout_ms,
-            leads_all=leads_all,
         )
 
     def __repr__(self) -> str:
         return f"<TransactionCoordinator {len(self._transactions)} ids, {self.partitions!r}>"
 
     # ---- loading ----
-
-    def load(self) -> None:
-        """Read all partitions of __transaction_state, on a single broker."""
-        for number in range(self._log.partition_count if TRANSACTIONS_TOPIC in self._cluster.topics else 0):
-            for _ in self._load_partition(number):
-                pass
 
     def _load_partition(self, number: int) -> Iterator[None]:
         found: dict[str, TransactionMetadata] = {}
@@ -119,11 +110,6 @@ class TransactionCoordinator:
         dropped = [self._transactions.pop(id) for id in list(self._transactions) if belongs(id)]
         producer_ids = {transaction.current.producer_id for transaction in dropped}
         self._markers.stop(lambda marker: marker.producer_id in producer_ids)
-
-    def forget_topic(self, topic: str, now_wall_ms: int) -> None:
-        """Drop everything after the deletion of __transaction_state."""
-        if topic == TRANSACTIONS_TOPIC:
-            self._unload(lambda transactional_id: True)
 
     # ---- requests of producers ----
 

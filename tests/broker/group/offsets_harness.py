@@ -39,7 +39,7 @@ from tests.broker.group.harness import (
     SocketHarness,
     ask,
 )
-from tests.broker.group.store_harness import MemoryReplicas, Topics
+from tests.broker.group.store_harness import MemoryReplicas, Topics, load_all
 
 Topic = Any  # a name, or an id in versions with topic ids
 Row = tuple[int, int, int, str, int]
@@ -86,7 +86,8 @@ class OffsetsHarness(CoordinatorHarness):
     def restart(self) -> None:
         self.offsets = OffsetStore(self.config, self.replicas, self.cluster, self.clock)  # type: ignore[arg-type]
         self.groups = GroupCoordinator(self.config, self.timer, self.clock, self.offsets, self.cluster)
-        self.offsets.load(self.groups)
+        self.offsets.register(self.groups)
+        load_all(self.offsets, self.cluster)
         self.broker = SimpleNamespace(
             groups=self.groups, cluster=self.cluster, offsets=self.offsets, authorizer=AllowAll()
         )

@@ -127,6 +127,14 @@ class Groups:
         return list(self.known)
 
 
+def load_all(offsets: OffsetStore, topics: Any) -> None:
+    """Read all partitions of __consumer_offsets, as their leader does."""
+    topic = topics.topics.get(OFFSETS_TOPIC)
+    for number in topic.partitions if topic else ():
+        for _ in offsets.load_partition(number):
+            pass
+
+
 class Written(NamedTuple):
     """A decoded record of __consumer_offsets."""
 
@@ -152,7 +160,8 @@ class StoreHarness:
         self.groups = Groups()
         self.group_log = GroupLog(self.config, self.replicas, self.cluster)  # type: ignore[arg-type]
         self.offsets = OffsetStore(self.config, self.replicas, self.cluster, self.clock)  # type: ignore[arg-type]
-        self.offsets.load(self.groups)
+        self.offsets.register(self.groups)
+        load_all(self.offsets, self.cluster)
 
     def commit(self, group_id: str, *offsets: tuple[TopicPartition, int], **more: Any) -> list[ErrorCode]:
         """Commit at the current time, without metadata."""

@@ -215,7 +215,7 @@ def allowed(*rights: tuple[ResourceType, str, AclOperation]) -> MemoryBroker:
 WRITES = (ResourceType.TRANSACTIONAL_ID, "tx", AclOperation.WRITE)
 READS_GROUP = (ResourceType.GROUP, "g", AclOperation.READ)
 READS_TOPIC = (ResourceType.TOPIC, "orders", AclOperation.READ)
-# There is no offsets topic yet: the request was let through.
+# The transaction has no coordinator yet: the request was let through.
 LET_THROUGH = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
@@ -230,6 +230,7 @@ LET_THROUGH = ErrorCode.COORDINATOR_NOT_AVAILABLE
 )
 def test_offsets_need_rights_on_id_group_and_topic(rights: Any, error: ErrorCode) -> None:
     broker = allowed(*rights)
+    broker.broker.cluster.ensure_internal(OFFSETS_TOPIC)
     one = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
     topics = [TxnOffsetCommitRequestTopic(name="orders", partitions=[one])]
     request = TxnOffsetCommitRequest(transactional_id="tx", group_id="g", producer_id=0, topics=topics)

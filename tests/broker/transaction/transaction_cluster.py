@@ -56,7 +56,7 @@ class TransactionNode(Coordinator):
             sender = MarkerSender(cluster, writer.write, peers, self.timer, self.clock)
             ids = self.cluster.producer_ids  # type: ignore[attr-defined]
             transactions = TransactionCoordinator(
-                self.config, cluster, manager, sender, lambda: next(ids), self.timer, self.clock, leads_all=False
+                self.config, cluster, manager, sender, lambda: next(ids), self.timer, self.clock
             )
             verifier = PartitionVerifier(cluster, lambda: transactions, manager.partition_or_error, peers, self.clock)
             self.handled = SimpleNamespace(
@@ -70,7 +70,6 @@ class TransactionNode(Coordinator):
                 marker_writer=writer,
                 verifier=verifier,
                 node=self,
-                membership=SimpleNamespace(leads_all=False),
                 group_partitions=groups.partitions,
             )
         return self.handled
