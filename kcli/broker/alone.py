@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
 from kcli.broker.adoption import adopted, led, remove_leftovers
-from kcli.broker.cluster.cluster_values import Listener, Registration, TopicState
+from kcli.broker.cluster.cluster_values import PRODUCER_IDS_PER_BLOCK, Registration, TopicState
 from kcli.broker.cluster.features import FEATURES_OF_SINGLE, KRAFT_VERSION
 from kcli.broker.cluster.image import BROKER_CONFIG, TOPIC_CONFIG, Changes, MetadataImage
 from kcli.broker.cluster.journal import Journal
@@ -27,10 +27,10 @@ from kcli.broker.cluster.topic_configs import TOPIC_OPTIONS, log_config
 from kcli.broker.cluster.view import DEFAULT, ClusterView
 from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import without_effect
-from kcli.broker.data_dir import EARLIER_TOPICS, KAFKA_METADATA_LOG, parse_uuid, random_uuid
+from kcli.broker.data_dir import EARLIER_TOPICS, KAFKA_METADATA_LOG, parse_uuid, random_uuid, uuid_text
 from kcli.broker.files import is_exhausted, retry_without
-from kcli.broker.handlers.api_table import HANDLERS
-from kcli.broker.security.listeners import SECURITY_PROTOCOLS
+from kcli.broker.handlers.api_table import HANDLERS, ApiTable
+from kcli.broker.serving.server_loop import advertised_listeners
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError
 from kcli.protocol import metadata_records as records
@@ -40,6 +40,7 @@ from kcli.structs import INTERNAL_TOPICS, TopicPartition
 if TYPE_CHECKING:
     from kcli.broker.cluster.decide.draft import Draft
     from kcli.broker.config import BrokerConfig
+    from kcli.broker.config_defs import Option
     from kcli.broker.controller.controller import Controller
     from kcli.broker.counters import MBean
     from kcli.broker.files import Files
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from kcli.broker.security.authorizer import AclBinding
     from kcli.broker.security.credentials import Change
     from kcli.broker.security.image_security import ImageSecurity
+    from kcli.broker.security.listeners import Endpoint
     from kcli.broker.serving.request_context import RequestContext
     from kcli.clock import Clock
     from kcli.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -59,7 +61,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _KRAFT_VERSION = 1
-_PRODUCER_IDS_PER_BLOCK = 1000
 
 
 class Host(Protocol):
@@ -71,14 +72,14 @@ class Host(Protocol):
     replica_manager: ReplicaManager
     authorizer: AnyAuthorizer
 
+    files: Files
+    endpoints: tuple[Endpoint, ...]
+
     def log(self, text: str, /) -> None:
         """Log a message for the operator."""
 
     def listen(self) -> None:
         """Accept connections of clients."""
-
-    def advertised(self) -> dict[str, tuple[str, int]]:
-        """Return the address that clients of each listener are told."""
 
 
 class Alone:
@@ -87,14 +88,16 @@ class Alone:
     Create it before the logs are opened, because that needs `cluster.log_config`, and call `open_partitions` then.
     """
 
+    apis: ApiTable = HANDLERS
+    has_other_replicas = False
     is_serving = True
     failure: KcliError | None = None
     peers: NetworkPeers | None = None
     bytes_fetched = 0
 
-    def __init__(self, broker: Host, files: Files) -> None:
+    def __init__(self, broker: Host) -> None:
         """Open and read the metadata log; a new one gets its first records. KcliError or OSError if that fails."""
-        config = broker.config
+        config, files = broker.config, broker.files
         self.image = MetadataImage()
         self._broker = broker
         self._config = config
@@ -129,6 +132,16 @@ class Alone:
 
     def __repr__(self) -> str:
         return f"<Alone {self.image!r}>"
+
+    @staticmethod
+    def new_cluster_id(config: BrokerConfig, log: Callable[[str], None]) -> str:
+        """Return the id of a new cluster."""
+        return uuid_text(random_uuid())
+
+    @staticmethod
+    def ignores(option: Option) -> bool:
+        """Return whether a setting of brokers has no effect here."""
+        return option.ignored or option.of_nodes
 
     @property
     def epoch(self) -> int:
@@ -177,7 +190,7 @@ class Alone:
 
         ConfigError if the log is that of other brokers.
         """
-        node_id, image = self._config.node_id, self.image
+        node_id, image, listeners = self._config.node_id, self.image, advertised_listeners(self._broker.endpoints)
         others = sorted(
             {*image.brokers, *(replica for _, state in image.partitions() for replica in state.replicas)} - {node_id}
         )
@@ -197,7 +210,7 @@ class Alone:
                 broker_epoch=image.offset + 1,
                 end_points=[
                     records.BrokerEndpoint(name=name, host=host, port=port, security_protocol=protocol)
-                    for name, host, port, protocol in self._listeners()
+                    for name, host, port, protocol in listeners
                 ],
                 features=features,
                 log_dirs=[self._directory_id],
@@ -207,17 +220,11 @@ class Alone:
             node_id,
             image.brokers[node_id].epoch,
             image.brokers[node_id].incarnation_id,
-            self._listeners(),
+            listeners,
             dict(FEATURES_OF_SINGLE),
             self._config.broker_rack,
             is_fenced=False,
             log_dirs=(self._directory_id,),
-        )
-
-    def _listeners(self) -> tuple[Listener, ...]:
-        protocols = {endpoint.name: SECURITY_PROTOCOLS[endpoint.protocol] for endpoint in self._config.endpoints}
-        return tuple(
-            Listener(name, host, port, protocols[name]) for name, (host, port) in self._broker.advertised().items()
         )
 
     def open_partitions(self) -> None:
@@ -368,7 +375,7 @@ class Alone:
     def next_producer_id(self) -> int:
         """Return a new producer id. Ids are reserved in the log in blocks; a restart skips the rest of one."""
         if self._next_producer_id == self._end_of_producer_ids:
-            end = self._end_of_producer_ids + _PRODUCER_IDS_PER_BLOCK
+            end = self._end_of_producer_ids + PRODUCER_IDS_PER_BLOCK
             reserved = records.ProducerIdsRecord(
                 broker_id=self._config.node_id, broker_epoch=self.epoch, next_producer_id=end
             )

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kcli.broker.cluster.view import DEFAULT, ClusterView
 from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import without_effect
 from kcli.broker.files import DiskFiles, lacks_descriptors, retry_without
-from kcli.broker.handlers import group_requests
-from kcli.broker.handlers.api_table import HANDLERS, ApiTable
+from kcli.broker.handlers.api_table import HANDLERS
 from kcli.broker.log_manager import LogManager
 from kcli.broker.replica_manager import ReplicaManager
 from kcli.broker.security.allow_all import AllowAll
@@ -22,7 +21,7 @@ from kcli.broker.security.listeners import of_unknown_listeners
 from kcli.broker.serving.connection_quotas import ConnectionQuotas, max_open_connections
 from kcli.broker.serving.request_context import RequestContext
 from kcli.broker.serving.server import Answer, SocketServer
-from kcli.broker.serving.server_loop import ServerLoop, advertised_address, bind
+from kcli.broker.serving.server_loop import ServerLoop, advertised_listeners, bind
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
 from kcli.errors import ConfigError, KcliError
@@ -84,8 +83,9 @@ class Broker(ServerLoop):
         """
         super().__init__(config, clock, log, role="broker")
         self.authorizer: AnyAuthorizer = AllowAll()
-        self._files = files or DiskFiles()
+        self.files = files or DiskFiles()
         self._shared_dir = data_dir
+        self.has_own_controller = data_dir is not None
         self._sockets: list[socket.socket] = []  # bound, but not listening yet
         self._securities: dict[str, ListenerSecurity] = {}
         self._reports: list[list[str]] = []
@@ -94,13 +94,9 @@ class Broker(ServerLoop):
         self._maintenance_due_ms = 0.0
         self._handlers: dict[int, Callable[[Any, Request[Any], RequestContext], Answer]] = {}
         self.is_started = False  # then `wakeup` works, and `shutdown` must be called
-        #: The cluster of this broker: that of a controller, or its own; `node` is None without a controller.
+        #: The cluster of this broker: that of a controller, or its own.
         self.membership: Node | Alone
-        self.node: Node | None = None
-        self.alone: Alone
         self.cluster: ClusterView
-        #: The APIs that are served.
-        self.apis: ApiTable = HANDLERS
 
     def __repr__(self) -> str:
         return f"<Broker {self.address} node={self.config.node_id}>"
@@ -130,8 +126,8 @@ class Broker(ServerLoop):
                 for endpoint, sock in zip(self.config.endpoints, sockets, strict=True)
             )
             self._sockets = sockets
-            self._selector = self._make_selector()
-            undo.callback(self._selector.close_all)
+            self.selector = self._make_selector()
+            undo.callback(self.selector.close_all)
             self._open_data(undo)
             self._securities = {
                 endpoint.name: self._security(endpoint)
@@ -145,7 +141,7 @@ class Broker(ServerLoop):
             undo.pop_all()
         self._maintenance_due_ms = self.clock.now_ms()
         self._log_reports()
-        if (ignored := without_effect(self.config.given, BROKER_OPTIONS, is_node=self.config.is_node)) is not None:
+        if (ignored := without_effect(self.config.given, BROKER_OPTIONS, self.membership.ignores)) is not None:
             self.log(ignored)
         if stray := of_unknown_listeners(self.config.given, self.config.endpoints):
             self.log(f"{', '.join(stray)}: listeners has no such listener, so this has no effect")
@@ -156,10 +152,6 @@ class Broker(ServerLoop):
         for endpoint, sock in zip(self.endpoints, self._sockets, strict=True):
             self.server.listen_on(sock, backlog, endpoint.name, self._securities.get(endpoint.name))
         self._sockets = []
-
-    def advertised(self) -> dict[str, tuple[str, int]]:
-        """Return the address that clients of each listener are told."""
-        return {endpoint.name: advertised_address(endpoint) for endpoint in self.endpoints}
 
     def _bind(self, endpoint: Endpoint) -> socket.socket:
         """Bind the port before anything else. Clients cannot connect until everything is loaded."""
@@ -187,35 +179,34 @@ class Broker(ServerLoop):
         )
 
     def _open_data(self, undo: ExitStack) -> None:
-        config, files = self.config, self._files
+        config = self.config
         if config.data_dir is None:
             raise ConfigError("log.dirs is not set; set it to the data directory")
-        ask_cluster_id = self._ask_cluster_id if config.is_node else None
+        kind = _kind_of_membership(config)
         self.log_manager = LogManager(
-            config.data_dir, files, config, self.clock, new_cluster_id=ask_cluster_id, shared=self._shared_dir
+            config.data_dir,
+            self.files,
+            config,
+            self.clock,
+            new_cluster_id=lambda: kind.new_cluster_id(config, self.log),
+            shared=self._shared_dir,
+            is_replica=kind.has_other_replicas,
         )
         self._reports.append(self.log_manager.reports)
         undo.callback(self._log_reports)
         undo.callback(lambda: self.log_manager.close(clean=False))
         self.replica_manager = ReplicaManager(self.log_manager, self.timer, self.clock, config)
-        if config.is_node:
-            from kcli.broker.node.forwarding import NODE_APIS
-            from kcli.broker.node.node import Node
-
-            self.membership = self.node = Node(self, self._selector, has_own_controller=self._shared_dir is not None)
-            self.apis = NODE_APIS
-            self.node.join_cluster()
-        else:
-            from kcli.broker.alone import Alone
-
-            self.membership = self.alone = Alone(self, files)
-            undo.callback(lambda: self.membership.close(clean=False))
+        self.membership = kind(self)
+        undo.callback(lambda: self.membership.close(clean=False))
+        self.apis = self.membership.apis
         self.cluster = self.membership.cluster
         self._reports.append(self.cluster.reports)
         self.log_manager.open(self.cluster.log_config)
         self.replica_manager.on_leadership.append(self._on_leadership)
         self.membership.open_partitions()
-        self.cluster.advertised = self.advertised()
+        self.cluster.advertised = {
+            listener.name: (listener.host, listener.port) for listener in advertised_listeners(self.endpoints)
+        }
         if config.authorizer_class_name:
             from kcli.broker.security.authorizer import Authorizer
 
@@ -228,13 +219,6 @@ class Broker(ServerLoop):
         if self._transactions is not None:
             self._transactions.partitions.finish_loading()
         self._check_directory()
-
-    def _ask_cluster_id(self) -> str:
-        from kcli.broker.node.heartbeats import ask_cluster_id
-
-        config = self.config
-        timeout_s = config.initial_broker_registration_timeout_ms / 1000
-        return ask_cluster_id(config.controllers, config.node_id, timeout_s, self.log)
 
     def _load_groups(self) -> tuple[OffsetStore, GroupCoordinator, CoordinatorPartitions]:
         """Load groups and committed offsets: when a partition of theirs is led here, else at the first request.
@@ -345,6 +329,16 @@ class Broker(ServerLoop):
         )
 
     @property
+    def alone(self) -> Alone:
+        """The membership of a broker without a controller."""
+        return cast("Alone", self.membership)
+
+    @property
+    def node(self) -> Node:
+        """The membership of a broker with a controller."""
+        return cast("Node", self.membership)
+
+    @property
     def credentials(self) -> Credentials:
         """The SCRAM users."""
         return self.membership.security.credentials
@@ -453,8 +447,12 @@ class Broker(ServerLoop):
         if handler is None:
             if self.membership.is_forwarded(context.api_key):
                 return self.membership.forward(request, context)
-            name = f"kcli.broker.handlers.{HANDLERS[context.api_key].module}"
-            module = retry_without(self.log_manager.release_files, lambda: import_module(name))
+
+            def imported(name: str) -> Any:
+                module = f"kcli.broker.handlers.{name}"
+                return retry_without(self.log_manager.release_files, lambda: import_module(module))
+
+            module, group_requests = imported(HANDLERS[context.api_key].module), imported("group_requests")
             handler = module.handle
             if context.api_key in group_requests.API_KEYS:
                 handler = partial(group_requests.handle, module, self.group_partitions)
@@ -477,7 +475,7 @@ class Broker(ServerLoop):
         max_connections = max_open_connections()
         quotas = ConnectionQuotas(min(config.max_connections, max_connections), config.max_connections_per_ip)
         server = SocketServer(
-            self._selector,
+            self.selector,
             quotas,
             self._handle,
             self.control,
@@ -491,3 +489,14 @@ class Broker(ServerLoop):
         )
         server.client_quotas = lambda: self.client_quotas
         return server
+
+
+def _kind_of_membership(config: BrokerConfig) -> type[Node] | type[Alone]:
+    """Return the class of the membership. Only the one that is used is imported."""
+    if config.is_node:
+        from kcli.broker.node.node import Node
+
+        return Node
+    from kcli.broker.alone import Alone
+
+    return Alone

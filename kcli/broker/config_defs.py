@@ -5,8 +5,9 @@ Type numbers are those of DescribeConfigs (KIP-226, KIP-569).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from operator import attrgetter
 from typing import Any
 
 from kcli.settings import Setting
@@ -68,10 +69,11 @@ class Option(Setting):
         return _CLASS if is_class else _TYPE_NUMBERS[self.kind]
 
 
-def without_effect(names: Iterable[str], options: Mapping[str, Option], *, is_node: bool = True) -> str | None:
+def without_effect(
+    names: Iterable[str], options: Mapping[str, Option], ignores: Callable[[Option], bool] = attrgetter("ignored")
+) -> str | None:
     """Return a sentence about those of these settings that have no effect, None if all have one."""
-    known = [(name, options[name]) for name in names if name in options]
-    ignored = [name for name, option in known if option.ignored or (option.of_nodes and not is_node)]
+    ignored = [name for name in names if name in options and ignores(options[name])]
     if not ignored:
         return None
     return f"{', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect in this broker"

@@ -69,11 +69,12 @@ class LogManager:
         *,
         new_cluster_id: Callable[[], str] | None = None,
         shared: DataDir | None = None,
+        is_replica: bool = False,
     ) -> None:
         """Lock the directory, and read or choose its cluster id. It is created if it does not exist.
 
         `new_cluster_id` returns the id for a new directory; by default it is random. `shared` is the directory if
-        another part of this process has locked it.
+        another part of this process has locked it. `is_replica`: other brokers may have the records, too.
 
         ConfigError if another broker uses it, if it belongs to another node, or if it cannot be used.
         """
@@ -90,6 +91,7 @@ class LogManager:
         self._files = files
         files.release = self.release_files
         self._config = config
+        self._is_replica = is_replica
         self._clock = clock
         self._written: dict[str, dict[TopicPartition, int]] = {}
         self._pending_removals: list[tuple[float, str]] = []
@@ -187,7 +189,7 @@ class LogManager:
             clean=clean,
             now_wall_ms=self._clock.wall_ms(),
             report=self.reports.append,
-            is_replica=self._config.is_node,
+            is_replica=self._is_replica,
         )
         log.producers.expiration_ms = self._config.producer_id_expiration_ms
         log.max_decompressed_bytes = self._config.max_decompressed_batch_bytes

@@ -68,12 +68,13 @@ class Node:
     def start(self) -> None:
         """Open the data directory as a broker does at its start."""
         self.config = BrokerConfig.from_properties(self.properties)
+        self.endpoints = self.config.endpoints
         self.timer = Timer()
         self.log_manager = LogManager(self.data_dir, self.files, self.config, self.clock)
         self.replica_manager = ReplicaManager(self.log_manager, self.timer, self.clock, self.config)
         self.client_quotas = None
         try:
-            self.alone = Alone(self, self.files)
+            self.alone = Alone(self)
         except BaseException:
             self.log_manager.close(clean=False)
             raise
@@ -86,12 +87,6 @@ class Node:
 
     def log(self, text: str) -> None:
         self.logged.append(text)
-
-    def advertised(self) -> dict[str, tuple[str, int]]:
-        return {
-            one.name: (one.advertised_host or one.host, one.advertised_port or one.port)
-            for one in self.config.endpoints
-        }
 
     def restart(self, *, clean: bool = True, files: Any = None, **properties: Any) -> None:
         """Close and start again, optionally with other files or more properties."""

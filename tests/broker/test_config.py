@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import kcli.broker
+from kcli.broker.alone import Alone
 from kcli.broker.cluster.topic_configs import TOPIC_OPTIONS
 from kcli.broker.config import BROKER_OPTIONS, BrokerConfig
 from kcli.broker.config_defs import without_effect
@@ -169,7 +170,7 @@ def test_advertised_listener_may_differ() -> None:
 
 def test_settings_without_effect_are_reported_in_one_sentence() -> None:
     config = BrokerConfig.from_properties({"num.io.threads": 4, "num.partitions": 2, "broker.session.timeout.ms": 1})
-    sentence = without_effect(config.given, BROKER_OPTIONS, is_node=False)
+    sentence = without_effect(config.given, BROKER_OPTIONS, Alone.ignores)
     assert sentence == "num.io.threads, broker.session.timeout.ms have no effect in this broker"
     assert without_effect(config.given, BROKER_OPTIONS) == "num.io.threads has no effect in this broker"
     assert without_effect(["num.partitions"], BROKER_OPTIONS) is None

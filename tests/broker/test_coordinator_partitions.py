@@ -6,13 +6,19 @@ coordinated.
 
 from __future__ import annotations
 
+import os
+from errno import EIO, EMFILE
+
 import pytest
 
 from kcli.broker import coordinator_log
+from kcli.broker.broker import BrokerFailed
+from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kcli.protocol.messages.describe_groups import DescribeGroupsRequest
 from kcli.protocol.messages.elect_leaders import ElectLeadersRequest
+from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kcli.protocol.messages.list_groups import ListGroupsRequest
 from kcli.structs import OFFSETS_TOPIC, TopicPartition
 from tests.broker.group.coordinating_cluster import (
@@ -24,6 +30,7 @@ from tests.broker.group.coordinating_cluster import (
     fetch_request,
 )
 from tests.broker.group.requests import heartbeat, join, leave, sync
+from tests.broker.transaction.harness import MemoryBroker
 
 LOADING, TIMED_OUT, NOT_COORDINATOR = 14, 15, 16
 OK, REBALANCE, ILLEGAL_GENERATION, UNKNOWN_MEMBER = 0, 27, 22, 25
@@ -227,6 +234,72 @@ class TestLoading:
         assert node.send(ListGroupsRequest()).value.groups == []
         assert commit_error(node.send(commit_request(9)).value) == NOT_COORDINATOR
 
+    def test_a_partition_that_cannot_be_opened_for_want_of_descriptors_is_read_again(
+        self, cluster: CoordinatingCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert commit_error(cluster.node(1).ask(commit_request(7))) == OK
+        node = cluster.node(2)
+        partitions = node.group_parts().partitions
+        with monkeypatch.context() as starved:
+            starved.setattr(coordinator_log, "_read_sections", no_descriptors)
+            partitions.on_leadership(0, 1)
+            assert commit_error(node.send(commit_request(9)).value) == LOADING
+        cluster.clock.advance(100)
+        for _ in range(3):
+            node.timer.advance(cluster.clock.now_ms())
+        assert not partitions.is_loading
+        assert [group.group_id for group in node.send(ListGroupsRequest()).value.groups] == ["readers"]
+        partitions.on_leadership(0, None)
+
+
+class TestAlone:
+    """A broker alone is the leader of the partitions from their creation to their deletion."""
+
+    def test_groups_have_no_coordinator_until_their_topic_exists(self) -> None:
+        broker = MemoryBroker()
+        assert committed(broker.ask(fetch_request(), 8)) == [("readers", NOT_COORDINATOR, -1)]
+        broker.ask(FindCoordinatorRequest(coordinator_keys=["readers"]), 4)
+        assert committed(broker.ask(fetch_request(), 8)) == [("readers", OK, -1)]
+
+    def test_groups_are_forgotten_with_their_topic(self) -> None:
+        broker = broker_with_offset(7)
+        delete = DeleteTopicsRequest(topics=[DeleteTopicState(name=OFFSETS_TOPIC)])
+        broker.ask(delete, 6)
+        assert committed(broker.ask(fetch_request(), 8)) == [("readers", NOT_COORDINATOR, -1)]
+        broker.ask(FindCoordinatorRequest(coordinator_keys=["readers"]), 4)
+        assert committed(broker.ask(fetch_request(), 8)) == [("readers", OK, -1)]
+        assert broker.ask(ListGroupsRequest(), 5).groups == []
+
+    def test_the_whole_log_is_read_before_clients_are_served(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        broker = broker_with_offset(*range(9))
+        monkeypatch.setattr(coordinator_log, "READ_BYTES", 1)
+        broker.restart()
+        assert committed(broker.ask(fetch_request(), 8)) == [("readers", OK, 8)]
+
+    def test_a_log_that_cannot_be_read_ends_the_start(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        broker = broker_with_offset(7)
+        monkeypatch.setattr(coordinator_log, "_read_sections", bad_disk)
+        with pytest.raises(BrokerFailed, match="Input/output error while using the log of __consumer_offsets-"):
+            broker.restart()
+
+
+def no_descriptors(log: object) -> None:
+    raise OSError(EMFILE, os.strerror(EMFILE))
+
+
+def bad_disk(log: object) -> None:
+    raise OSError(EIO, os.strerror(EIO))
+
+
+def broker_with_offset(*offsets: int) -> MemoryBroker:
+    """Return a broker alone with a topic, and with a group that has committed these offsets, one after the other."""
+    broker = MemoryBroker()
+    broker.ask(CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)]), 7)
+    broker.ask(FindCoordinatorRequest(coordinator_keys=["readers"]), 4)
+    for offset in offsets:
+        assert commit_error(broker.ask(commit_request(offset), 9)) == OK
+    return broker
+
 
 class TestSeveralCoordinators:
     """ "a" is in partition 1, which node 2 leads; "b" is in partition 0, which node 1 leads."""
@@ -247,7 +320,7 @@ class TestSeveralCoordinators:
         assert rows == [("b", NOT_COORDINATOR, -1), ("a", OK, 3)]
         groups = node.ask(DescribeGroupsRequest(groups=["a", "b"])).groups
         assert [(one.group_id, one.error_code) for one in groups] == [("a", OK), ("b", NOT_COORDINATOR)]
-        results = node.ask(DeleteGroupsRequest(groups_names=["a", "b"])).results
+        results = node.ask(DeleteGroupsRequest(groups_names=["a", "b", "a"])).results
         assert [(one.group_id, one.error_code) for one in results] == [("a", OK), ("b", NOT_COORDINATOR)]
 
     def test_only_the_groups_of_the_lost_partition_are_unloaded(self, cluster: CoordinatingCluster) -> None:

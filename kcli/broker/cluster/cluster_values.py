@@ -8,6 +8,8 @@ from uuid import UUID
 from kcli.structs import INTERNAL_TOPICS
 
 NO_LEADER = -1
+#: The size of the blocks in which producer ids are reserved (KIP-730).
+PRODUCER_IDS_PER_BLOCK = 1000
 
 
 class Listener(NamedTuple):

@@ -7,6 +7,7 @@ from importlib import import_module
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kcli.broker.cluster.cluster_values import PRODUCER_IDS_PER_BLOCK
 from kcli.broker.cluster.decide.draft import Draft
 from kcli.broker.cluster.decide.draft_cluster import DraftCluster
 from kcli.broker.cluster.decide.partition_changes import (
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest
     from kcli.protocol.messages.update_features import UpdateFeaturesRequest
     from kcli.protocol.wire import Message, Request
-
-PRODUCER_IDS_PER_BLOCK = 1000
 
 
 class Decision(NamedTuple):

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kcli.broker.coordinator_log import CoordinatorLog
 from kcli.broker.group.expiry import CommittedOffset, GroupFacts, expired_offsets
-from kcli.broker.group.group_log import GroupLog
 from kcli.broker.group.group_records import KeyAndValue, Replay, group_record, load_replay, offset_record
 from kcli.broker.group.offset_cache import OffsetCache
 from kcli.error_codes import ErrorCode
 from kcli.protocol.offsets_topic import GroupMetadataValue
+from kcli.protocol.records.builder import build_batch
+from kcli.protocol.records.compression import CODEC_IDS
+from kcli.protocol.records.record import NewRecords
 from kcli.settings import LONG_MAX
 from kcli.structs import OFFSETS_TOPIC, TopicPartition
 
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from kcli.clock import Clock
 
 MINUTE_MS = 60_000
+_NO_PRODUCER = (-1, -1)
+_CODECS = {number: name for name, number in CODEC_IDS.items()}
 _TOMBSTONES_PER_BATCH = 1000  # a key has at most about 33 KB, usually a hundred bytes
 
 
@@ -61,6 +66,37 @@ class GroupRegistry(Protocol):
 
     def group_ids(self) -> Iterable[str]:
         """Return the names of all groups."""
+
+
+class GroupLog(CoordinatorLog):
+    """Appends to __consumer_offsets and reads of it. An append is atomic; the first one creates the topic."""
+
+    def __init__(self, config: BrokerConfig, replica_manager: ReplicaManager, cluster: ClusterView) -> None:
+        count = config.offsets_topic_num_partitions
+        super().__init__(OFFSETS_TOPIC, replica_manager, cluster, default_count=count, content="groups and offsets")
+        self._config = config
+
+    def append(
+        self,
+        group_id: str,
+        records: Sequence[KeyAndValue],
+        now_wall_ms: int,
+        *,
+        producer: tuple[int, int] = _NO_PRODUCER,
+        verification: Verification | None = None,
+    ) -> ErrorCode:
+        """Write the records as one batch to the group's partition; NONE once they are in the log.
+
+        `producer`: the id and epoch of the producer in whose transaction they are; `verification`: that transaction's.
+        """
+        codec = _CODECS[self._config.offsets_topic_compression_codec]
+        columns = NewRecords([value for _, value in records], now_wall_ms, [key for key, _ in records])
+        id, epoch = producer
+        # Kafka's coordinator sets base sequence 0 in all its batches, with and without a producer id.
+        batch = build_batch(
+            columns, compression=codec, producer_id=id, producer_epoch=epoch, base_sequence=0, transactional=id >= 0
+        )
+        return self.append_batch(group_id, batch, now_wall_ms, verification)
 
 
 class OffsetStore:

@@ -66,7 +66,8 @@ def handle(
             return module.handle(broker, request, context)
         return _answer(module, partitions, broker, request.group_id, request, context)
     answers = []
-    for group in getattr(request, many.requested):
+    groups = getattr(request, many.requested)
+    for group in dict.fromkeys(groups) if key == ApiKey.DELETE_GROUPS else groups:
         part = copy(request)
         setattr(part, many.requested, [group])
         answers.append(_answer(module, partitions, broker, many.group_id(group), part, context))

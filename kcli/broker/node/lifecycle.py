@@ -18,14 +18,15 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
+from kcli.broker.cluster.cluster_values import Listener
 from kcli.broker.cluster.features import SUPPORTED_FEATURES
 from kcli.error_codes import ErrorCode
+from kcli.protocol.messages import broker_registration
 from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kcli.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     Feature,
-    Listener,
 )
 from kcli.protocol.wire import Request
 
@@ -79,7 +80,7 @@ class Lifecycle:
             broker_id=node_id,
             cluster_id=cluster_id,
             incarnation_id=incarnation_id,
-            listeners=list(listeners),
+            listeners=[broker_registration.Listener(**listener._asdict()) for listener in listeners],
             features=[
                 Feature(name=name, min_supported_version=first, max_supported_version=last)
                 for name, (first, last) in SUPPORTED_FEATURES.items()

@@ -8,23 +8,24 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID, uuid4
 
+from kcli.broker.cluster.cluster_values import PRODUCER_IDS_PER_BLOCK
 from kcli.broker.cluster.image import Changes, MetadataImage
 from kcli.broker.cluster.view import ClusterView
 from kcli.broker.data_dir import parse_uuid
-from kcli.broker.node.forwarding import FORWARDED, Answer, Forwarder
-from kcli.broker.node.heartbeats import HeartbeatThread
+from kcli.broker.node.forwarding import FORWARDED, NODE_APIS, Answer, Forwarder
+from kcli.broker.node.heartbeats import HeartbeatThread, ask_cluster_id
 from kcli.broker.node.lifecycle import Lifecycle, State
 from kcli.broker.node.observer import Observer
 from kcli.broker.node.peers import Address, NetworkPeers, PeerError, Peers
 from kcli.broker.replication.fetchers import ReplicaFetchers
-from kcli.broker.security.listeners import SECURITY_PROTOCOLS
+from kcli.broker.serving.server_loop import advertised_listeners
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 from kcli.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from kcli.protocol.messages.broker_registration import Listener
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
+    from kcli.broker.config_defs import Option
     from kcli.broker.counters import MBean
     from kcli.broker.log_manager import LogManager
     from kcli.broker.replica_manager import ReplicaManager
@@ -67,12 +68,12 @@ class Host(Protocol):
     replica_manager: ReplicaManager
     authorizer: AnyAuthorizer
     endpoints: tuple[Endpoint, ...]
+    selector: Selector
+    #: The controller is in this process; the address that it tells others is not used.
+    has_own_controller: bool
 
     def log(self, text: str, /) -> None:
         """Log a message for the operator."""
-
-    def advertised(self) -> dict[str, tuple[str, int]]:
-        """Return the address that clients of each listener are told."""
 
     def listen(self) -> None:
         """Accept connections of clients."""
@@ -91,15 +92,17 @@ class Node:
     before, such as the leaderships of its last life, must not be acted upon. `failure` is set if it can never join.
     """
 
-    def __init__(self, broker: Host, selector: Selector, *, has_own_controller: bool = False) -> None:
-        """`has_own_controller`: the controller is in this process; the address that it tells others is not used."""
+    apis = NODE_APIS
+    has_other_replicas = True
+
+    def __init__(self, broker: Host) -> None:
         config = broker.config
         self._broker = broker
         self._clock = broker.clock
         self.is_serving = False
         self.failure: KcliError | None = None
         self.peers = NetworkPeers(
-            selector,
+            broker.selector,
             broker.timer,
             broker.clock,
             node_id=config.node_id,
@@ -116,14 +119,14 @@ class Node:
             directory_id=directory_id,
             publish=self._on_metadata,
             on_applied=self._on_applied,
-            on_controller=(lambda address: None) if has_own_controller else self._on_controller,
+            on_controller=(lambda address: None) if broker.has_own_controller else self._on_controller,
             log=broker.log,
         )
         self.lifecycle = Lifecycle(
             node_id=config.node_id,
             cluster_id=broker.log_manager.cluster_id,
             incarnation_id=uuid4(),
-            listeners=self._listeners(),
+            listeners=advertised_listeners(broker.endpoints),
             rack=config.broker_rack,
             directory_id=directory_id,
             previous_epoch=broker.log_manager.clean_epoch,
@@ -145,9 +148,34 @@ class Node:
         self.cluster = ClusterView(self.image, config, broker.log_manager.cluster_id, broker.clock, self._create_topics)
         # Changes since the start, until the node may act upon them.
         self._withheld: Changes | None = Changes()
+        self.fetchers = ReplicaFetchers(
+            broker.replica_manager,
+            self.peers,
+            broker.timer,
+            broker.clock,
+            config,
+            broker_epoch=lambda: self.lifecycle.epoch,
+        )
+        broker.replica_manager.join_cluster(
+            fetchers=self.fetchers,
+            peers=self.peers,
+            log_config=self.cluster.log_config,
+            broker_epoch=lambda: self.lifecycle.epoch,
+        )
 
     def __repr__(self) -> str:
         return f"<Node {self._broker.config.node_id} {self.lifecycle!r} {self.observer!r}>"
+
+    @staticmethod
+    def new_cluster_id(config: BrokerConfig, log: Callable[[str], None]) -> str:
+        """Ask the controller for the id of its cluster."""
+        timeout_s = config.initial_broker_registration_timeout_ms / 1000
+        return ask_cluster_id(config.controllers, config.node_id, timeout_s, log)
+
+    @staticmethod
+    def ignores(option: Option) -> bool:
+        """Return whether a setting of brokers has no effect here."""
+        return option.ignored
 
     @property
     def image(self) -> MetadataImage:
@@ -165,24 +193,6 @@ class Node:
     def epoch(self) -> int:
         """The broker epoch, -1 before the registration."""
         return self.lifecycle.epoch
-
-    def join_cluster(self) -> None:
-        """Give the replica manager what it needs of the cluster."""
-        broker = self._broker
-        self.fetchers = ReplicaFetchers(
-            broker.replica_manager,
-            self.peers,
-            broker.timer,
-            broker.clock,
-            broker.config,
-            broker_epoch=lambda: self.lifecycle.epoch,
-        )
-        broker.replica_manager.join_cluster(
-            fetchers=self.fetchers,
-            peers=self.peers,
-            log_config=self.cluster.log_config,
-            broker_epoch=lambda: self.lifecycle.epoch,
-        )
 
     def start(self) -> None:
         """Register, and follow the metadata log."""
@@ -352,13 +362,6 @@ class Node:
             raise PeerError("a test has cut the connection to the controller")
         return address
 
-    def _listeners(self) -> list[Listener]:
-        protocols = {endpoint.name: SECURITY_PROTOCOLS[endpoint.protocol] for endpoint in self._broker.endpoints}
-        return [
-            Listener(name=name, host=host, port=port, security_protocol=protocols[name])
-            for name, (host, port) in self._broker.advertised().items()
-        ]
-
 
 class ControllerIds:
     """Producer ids in blocks from the controller (KIP-730); the next block is requested before one is used up."""
@@ -382,7 +385,7 @@ class ControllerIds:
             self._request()
             raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         id, self._block = self._block[0], self._block[1:]
-        if not self._next_block and len(self._block) < _PREFETCH * 1000:
+        if not self._next_block and len(self._block) < _PREFETCH * PRODUCER_IDS_PER_BLOCK:
             self._request()
         return id
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from kcli.broker.cluster.cluster_values import Listener
+from kcli.broker.security.listeners import SECURITY_PROTOCOLS
 from kcli.broker.serving.calls import Calls
 from kcli.broker.serving.timer import Timer
 from kcli.broker.testing.control import Control
@@ -112,6 +114,14 @@ def advertised_address(endpoint: Endpoint) -> tuple[str, int]:
     """
     host = socket.gethostname() if endpoint.host in ("", "0.0.0.0", "::") else endpoint.host
     return endpoint.advertised_host or host, endpoint.advertised_port or endpoint.port
+
+
+def advertised_listeners(endpoints: Iterable[Endpoint]) -> tuple[Listener, ...]:
+    """Return the listeners of a broker with the addresses that others are told."""
+    return tuple(
+        Listener(endpoint.name, *advertised_address(endpoint), SECURITY_PROTOCOLS[endpoint.protocol])
+        for endpoint in endpoints
+    )
 
 
 def _shown(host: str, port: int) -> str:

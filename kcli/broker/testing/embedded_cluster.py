@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.broker.cluster.image import PartitionState
     from kcli.broker.controller.controller_server import ControllerServer
-    from kcli.broker.node.node import Node
 
 _PAUSE_S = 30.0
 
@@ -138,7 +137,7 @@ class EmbeddedCluster(ClusterControls[EmbeddedBroker]):
         for number, node in self.nodes.items():
             if node.is_running:
                 unreachable = None if number in isolated else cut
-                node.call(lambda broker, to=unreachable: _member(broker).peers.cut_off(to))  # type: ignore[misc]
+                node.call(lambda broker, to=unreachable: broker.node.peers.cut_off(to))  # type: ignore[misc]
 
     def _address(self, number: int) -> tuple[str, int]:
         host, _, port = self._node(number).address.rpartition(":")
@@ -157,7 +156,7 @@ class EmbeddedCluster(ClusterControls[EmbeddedBroker]):
             resumed.wait()
 
         def stall(target: Broker) -> None:
-            _member(target).resumed = resumed
+            target.node.resumed = resumed
             target.post(wait)
 
         broker.call(stall)
@@ -200,11 +199,6 @@ class EmbeddedCluster(ClusterControls[EmbeddedBroker]):
     def _knows(self, topic: str) -> bool:
         running = [node for number, node in self.nodes.items() if node.is_running and number not in self._paused]
         return all(topic in node.topics for node in running)
-
-
-def _member(broker: Broker) -> Node:
-    assert broker.node is not None
-    return broker.node
 
 
 def _in_parallel(calls: list[Callable[[], None]]) -> None:

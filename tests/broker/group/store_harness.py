@@ -10,9 +10,8 @@ from uuid import UUID
 from kcli.broker.cluster.cluster_values import PartitionState
 from kcli.broker.config import BrokerConfig
 from kcli.broker.group.expiry import GroupFacts
-from kcli.broker.group.group_log import GroupLog
 from kcli.broker.group.group_records import KeyAndValue, group_record
-from kcli.broker.group.offset_store import NewOffset, OffsetStore
+from kcli.broker.group.offset_store import GroupLog, NewOffset, OffsetStore
 from kcli.broker.log.log_config import LogConfig
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode

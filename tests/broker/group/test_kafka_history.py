@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.group.group_log import GroupLog
+from kcli.broker.group.offset_store import GroupLog
 from kcli.protocol.offsets_topic import decode_key
 from kcli.protocol.records import batch as layout
 from kcli.protocol.records.scan import read_pairs

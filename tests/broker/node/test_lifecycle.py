@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from kcli.broker.cluster.cluster_values import Listener
 from kcli.broker.cluster.features import SUPPORTED_FEATURES
 from kcli.broker.node.lifecycle import Lifecycle, State
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from kcli.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse, Listener
+from kcli.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
 
 def lifecycle(previous_epoch: int = -1) -> Lifecycle:
@@ -17,7 +18,7 @@ def lifecycle(previous_epoch: int = -1) -> Lifecycle:
         node_id=2,
         cluster_id="c",
         incarnation_id=UUID(int=7),
-        listeners=[Listener(name="PLAINTEXT", host="h", port=1)],
+        listeners=[Listener("PLAINTEXT", "h", 1)],
         rack="r",
         directory_id=UUID(int=8),
         previous_epoch=previous_epoch,

@@ -126,13 +126,13 @@ def test_a_controlled_shutdown_moves_the_leaderships_and_the_node_comes_back(
     with own_node(controller, tmp_path, 3) as node:
         create(node.address, "moved", [3, 1])
         assert until(lambda: leader_of(node.address, "moved") == (3, [1, 3]))
-        epoch = node.call(lambda broker: broker.node.epoch)  # type: ignore[union-attr]
+        epoch = node.call(lambda broker: broker.node.epoch)
         node.stop()
         assert leader_of(controller.bootstrap_servers, "moved") == (1, [1])
         assert f'"brokerEpoch":{epoch}' in (tmp_path / ".kafka_cleanshutdown").read_text()
 
         node.start()
-        assert node.call(lambda broker: broker.node.epoch) > epoch  # type: ignore[union-attr]
+        assert node.call(lambda broker: broker.node.epoch) > epoch
         assert until(lambda: leader_of(node.address, "moved") == (1, [1, 3]))
 
 
@@ -143,7 +143,7 @@ def test_after_a_crash_the_node_waits_for_the_end_of_its_old_session(controller:
         assert until(lambda: leader_of(node.address, "crashed") == (4, [4]))
         node.kill()
         node.start()
-        assert node.call(lambda broker: broker.node.lifecycle.state) is State.RUNNING  # type: ignore[union-attr]
+        assert node.call(lambda broker: broker.node.lifecycle.state) is State.RUNNING
         assert until(lambda: leader_of(node.address, "crashed") == (4, [4]))
 
 
@@ -164,14 +164,14 @@ def test_a_node_that_joins_late_reads_a_snapshot(controller: KafkaNode, node: Em
     def snapshots() -> list[int]:
         return [int(path.name[:20]) for path in folder.glob("*-*.checkpoint")]
 
-    offset = node.call(lambda broker: broker.node.image.offset)  # type: ignore[union-attr]
+    offset = node.call(lambda broker: broker.node.image.offset)
     for number in range(1000):
         if max(snapshots(), default=0) > offset:
             break
         create(node.address, f"filling-{number}", [1])
     with own_node(controller, tmp_path, 6) as late:
         assert leader_of(late.address, "before-the-snapshot") == (1, [1])
-        assert late.call(lambda broker: broker.node.observer.snapshots) == 1  # type: ignore[union-attr]
+        assert late.call(lambda broker: broker.node.observer.snapshots) == 1
 
 
 def test_a_directory_of_another_cluster_is_refused(controller: KafkaNode, tmp_path: Path) -> None:
@@ -181,10 +181,10 @@ def test_a_directory_of_another_cluster_is_refused(controller: KafkaNode, tmp_pa
 
 
 def test_a_restarted_controller_needs_no_new_registration(controller: KafkaNode, node: EmbeddedBroker) -> None:
-    epoch = node.call(lambda broker: broker.node.epoch)  # type: ignore[union-attr]
+    epoch = node.call(lambda broker: broker.node.epoch)
     controller.kill()
     assert 1 in brokers_at(node.address)
     controller.start()
     create(node.address, "later", [2])
     assert until(lambda: leader_of(node.address, "later") == (2, [2]))
-    assert node.call(lambda broker: broker.node.epoch) == epoch  # type: ignore[union-attr]
+    assert node.call(lambda broker: broker.node.epoch) == epoch

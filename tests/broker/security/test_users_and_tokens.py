@@ -64,9 +64,6 @@ class Users(Node):
     def tokens(self) -> Any:
         return self.alone.security.tokens
 
-    def advertised(self) -> dict[str, tuple[str, int]]:
-        return {one.name: (one.host, one.port) for one in self.config.endpoints}
-
     def ask(
         self,
         request: Request[Any],
