@@ -7,12 +7,12 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import pytest
 
 from kcli import private_files
-from kcli.admin.state_files import StateFiles
+from kcli.admin.snapshots import OFFSETS, Snapshot, SnapshotStore
 from kcli.broker.files import DiskFiles
 from kcli.cli.completion import cached_names
 from kcli.cli.consume.checkpointer import CheckpointFile
@@ -43,14 +43,8 @@ def write_journal(path: Path) -> None:
     compact_files.commit(path, [], None)
 
 
-class State(NamedTuple):
-    id: str = "state"
-    kind: str = "reset"
-    cluster_id: str | None = None
-
-
 def write_state(path: Path) -> None:
-    StateFiles(path.parent, lambda _: "{}", lambda *_: State()).write(State())
+    SnapshotStore(path.parent).write(Snapshot("state", 0, OFFSETS, "reset", None, "", ()))
 
 
 def write_schema(path: Path) -> None:

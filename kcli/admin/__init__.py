@@ -10,7 +10,7 @@ of its clock.
 - `groups`: lists, descriptions, committed offsets, lag, conditions, rates, removal.
 - `offsets`: plans that change committed offsets, their application, snapshots, and files.
 - `explain`: findings about groups that make no progress.
-- `state_files`: the files that a change leaves for its undo.
+- `snapshots`: the values that a change replaces, on disk, for its undo.
 - `health`: findings about the cluster.
 - `assignments`: a live group as an assignor sees it.
 

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from kcli.admin.logs.open_transactions import TransactionSurvey
     from kcli.admin.offsets.offset_plan import IfNoRecord, IfOutOfRange, OffsetPlan, Scope, Target
     from kcli.admin.offsets.plan_files import Positions
-    from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
     from kcli.admin.plan import Applied, Plan, Row
+    from kcli.admin.snapshots import Snapshot, SnapshotStore
     from kcli.admin.topic_changes.alterations import Alteration, Wanted
-    from kcli.admin.topic_changes.setting_snapshots import SettingStore
     from kcli.admin.topic_changes.truncation import Truncation
     from kcli.admin.topics import CreatedTopic, NewTopic, TopicSize
     from kcli.admin.transactions import FoundTransactions, Transaction
@@ -207,28 +206,26 @@ class Admin:
 
         NotFound without such a snapshot, WrongCluster for one of another cluster. Changes nothing.
         """
-        from kcli.admin.offsets.checks import check_cluster
+        from kcli.admin.snapshots import SETTINGS
         from kcli.admin.topic_changes.alterations import plan_setting_undo
 
-        store, deadline_ms = _setting_store(folder), self._deadline_ms()
-        if snapshot_id is not None:
-            return plan_setting_undo(self._client, store.load(snapshot_id), deadline_ms)
-        check_cluster(self._client, None, deadline_ms)  # requests the cluster id
-        return plan_setting_undo(self._client, store.last(self._client.metadata.cluster.cluster_id), deadline_ms)
+        deadline_ms = self._deadline_ms()
+        snapshot = self._snapshot(SETTINGS, snapshot_id, folder, deadline_ms)
+        return plan_setting_undo(self._client, snapshot, deadline_ms)
 
     def alter_topics(
         self, plan: Plan[Alteration], *, folder: Path | None = None
     ) -> Results[tuple[str, str], str | None]:
         """Make the changes of a plan; new values and errors by topic and setting (or "partitions").
 
-        The old settings are saved first, in `folder`, by default $XDG_STATE_HOME/kcli/topic-settings. PlanRefused for a
+        The old settings are saved first, in `folder`, by default $XDG_STATE_HOME/kcli/snapshots. PlanRefused for a
         plan with an error, Refused for a topic that has changed since, WrongCluster, SnapshotError: then nothing is
         changed.
         """
         from kcli.admin.topic_changes.alterations import apply_alterations
         from kcli.client.requests import Results
 
-        failed = apply_alterations(self._client, plan, _setting_store(folder), self._deadline_ms()).errors
+        failed = apply_alterations(self._client, plan, _store(folder), self._deadline_ms()).errors
         results: Results[tuple[str, str], str | None] = Results()
         for row in plan.changes:
             results.put(row.key, failed.get(row.key, row.new))
@@ -478,14 +475,20 @@ class Admin:
 
         NotFound without such a snapshot, WrongCluster for one of another cluster. Changes nothing.
         """
-        from kcli.admin.offsets.checks import check_cluster
         from kcli.admin.offsets.undo import plan_undo
+        from kcli.admin.snapshots import OFFSETS
 
-        store, deadline_ms = _store(folder), self._deadline_ms()
+        deadline_ms = self._deadline_ms()
+        return plan_undo(self._client, self._snapshot(OFFSETS, snapshot_id, folder, deadline_ms), deadline_ms)
+
+    def _snapshot(self, resource: str, snapshot_id: str | None, folder: Path | None, deadline_ms: float) -> Snapshot:
+        """Return the snapshot with this id, or the last one of the resource on this cluster."""
+        from kcli.admin.offsets.checks import check_cluster
+
         if snapshot_id is not None:
-            return plan_undo(self._client, store.load(snapshot_id), deadline_ms)
+            return _store(folder).load(snapshot_id, resource)
         check_cluster(self._client, None, deadline_ms)  # requests the cluster id
-        return plan_undo(self._client, store.last(self._client.metadata.cluster.cluster_id), deadline_ms)
+        return _store(folder).last(self._client.metadata.cluster.cluster_id, resource)
 
     def apply(self, plan: OffsetPlan, *, folder: Path | None = None) -> Applied:
         """Write a plan, after its assumptions are checked again and a snapshot is saved.
@@ -504,7 +507,7 @@ class Admin:
         return self.apply(self.plan_undo(snapshot_id, folder=folder), folder=folder)
 
     def snapshots(self, *, folder: Path | None = None) -> Results[str, Snapshot]:
-        """Return the saved snapshots by id, oldest first; one that cannot be read is an error under its id."""
+        """Return the snapshots of offsets and settings by id, oldest first; one that cannot be read is an error."""
         return _store(folder).list()
 
     def export_offsets(self, *groups: str, match: str | None = None, topics: Scope = None) -> Positions:
@@ -570,16 +573,6 @@ def _pattern(match: str | None) -> re.Pattern[str] | None:
 def _store(folder: Path | None) -> SnapshotStore:
     import os
 
-    from kcli.admin.offsets.snapshots import SnapshotStore
-    from kcli.admin.state_files import default_folder
+    from kcli.admin.snapshots import SnapshotStore
 
-    return SnapshotStore(folder or default_folder(os.environ))
-
-
-def _setting_store(folder: Path | None) -> SettingStore:
-    import os
-
-    from kcli.admin.state_files import default_folder
-    from kcli.admin.topic_changes.setting_snapshots import FOLDER, SettingStore
-
-    return SettingStore(folder or default_folder(os.environ, FOLDER))
+    return SnapshotStore.default(os.environ) if folder is None else SnapshotStore(folder)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from kcli.errors import KcliError, OutcomeUnknown, Refused
 
 if TYPE_CHECKING:
-    from kcli.admin.state_files import Saved, StateFiles
+    from kcli.admin.snapshots import Snapshot, SnapshotStore
 
 T = TypeVar("T")
 _KEPT = ("keep", "skip")
@@ -125,15 +125,12 @@ class Applied(NamedTuple):
         return {key: error for key, error in self.results.items() if error is not None}
 
 
-S = TypeVar("S", bound="Saved")
-
-
 def write_saved(
-    store: StateFiles[S],
-    snapshot: S | None,
+    store: SnapshotStore,
+    snapshot: Snapshot | None,
     write: Callable[[], Mapping[Any, KcliError]],
     saved_keys: Iterable[Any],
-    on_snapshot: Callable[[S], object],
+    on_snapshot: Callable[[Snapshot], object],
 ) -> tuple[Mapping[Any, KcliError], str | None]:
     """Save a snapshot, call `on_snapshot` with it, then write. Return the errors of `write`, and the id for an undo.
 

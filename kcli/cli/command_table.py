@@ -55,6 +55,7 @@ COMMANDS: dict[tuple[str, ...], str] = {
     ("offsets", "copy"): "Copy the committed offsets of one group to another.",
     ("offsets", "delete"): "Delete committed offsets of a group for some topics.",
     ("offsets", "undo"): "Restore committed offsets that a command changed.",
+    ("undo",): "Restore what a command changed: offsets or settings.",
     ("assignor", "show"): "Show the assignment for a group that you describe.",
     ("assignor", "diff"): "Show what the next rebalance of a group would change.",
     ("compat", "consumer-groups"): "Run a command line of kafka-consumer-groups.sh.",
@@ -105,6 +106,7 @@ CHANGES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("offsets", "copy"): ("execute",),
     ("offsets", "delete"): ("execute",),
     ("offsets", "undo"): ("execute",),
+    ("undo",): ("execute",),
     ("spark", "export"): ("commit_group",),
     ("spark", "load"): (),
 }

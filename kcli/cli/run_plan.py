@@ -24,10 +24,10 @@ from kcli.errors import KcliError, OutcomeUnknown, Refused
 
 if TYPE_CHECKING:
     from kcli.admin.plan import Applied, Plan, Row
-    from kcli.admin.state_files import Saved
+    from kcli.admin.snapshots import Snapshot
     from kcli.cli.output.report import Item
 
-    Apply = Callable[[Callable[[Saved], object]], Applied]
+    Apply = Callable[[Callable[[Snapshot], object]], Applied]
     """Apply a plan, and call the given function with the snapshot before the first change."""
 
 Execute = Annotated[bool, Option("--execute", help="Apply the plan. Without it, only show the plan.")]
@@ -163,9 +163,9 @@ def apply_with_hint(env: Environment, apply: "Apply", undo: Callable[[str], str]
 
     Refused if the snapshot cannot be saved: nothing was `done`.
     """
-    from kcli.admin.state_files import SnapshotError
+    from kcli.admin.snapshots import SnapshotError
 
-    snapshots: list[Saved] = []
+    snapshots: list[Snapshot] = []
     try:
         applied = apply(snapshots.append)
     except SnapshotError as error:

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from kcli.admin.offsets.snapshots import Change, Snapshot, SnapshotStore
 from kcli.admin.plan import Plan, PlanRefused, Row, write_saved
+from kcli.admin.snapshots import OFFSETS, Change, Snapshot, SnapshotStore
 from kcli.errors import KcliError, NotFound, OutcomeUnknown, Refused
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 ROWS = (Row("a", 1, 2), Row("b", 1, 1, "keep"), Row("c", action="skip"), Row("d", 1, None, "delete"))
 FAILED, UNKNOWN = KcliError("no"), OutcomeUnknown("lost")
-SNAPSHOT = Snapshot("s", 0, "reset", None, "", (Change("g", TopicPartition("t", 0), OffsetAndMetadata(1), None),))
+SNAPSHOT = Snapshot(
+    "s", 0, OFFSETS, "reset", None, "", (Change(("g", TopicPartition("t", 0)), OffsetAndMetadata(1), None),)
+)
 
 
 def test_kept_and_skipped_rows_are_no_changes() -> None:

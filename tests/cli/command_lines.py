@@ -36,6 +36,7 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("offsets", "copy"): "billing --to-group other --execute",
     ("offsets", "delete"): "other --topic orders --execute",
     ("offsets", "undo"): "--last --execute",
+    ("undo",): "--last --execute",
     ("assignor", "show"): "-s range -m one=orders -t orders",
     ("assignor", "diff"): "billing",
     ("compat", "consumer-groups"): "--list",

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from kafka import KafkaAdminClient
 
 from kcli.admin.offsets.commits import commit_many
-from kcli.admin.offsets.snapshots import SnapshotStore
-from kcli.admin.state_files import default_folder
+from kcli.admin.snapshots import SnapshotStore, default_folder
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.structs import OffsetAndMetadata, TopicPartition

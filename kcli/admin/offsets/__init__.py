@@ -7,7 +7,7 @@ saved (`plan_files`), read again (`plan_reading`), previewed (`preview`) and app
 - `reset`: plans for reset, copy and delete from the current state; `undo`: plans from a snapshot.
 - `positions`: complete committed offsets, for exports, copies and deletions.
 - `apply` also deletes groups, after it has saved their committed offsets.
-- `checks`: cluster, group states, unchanged offsets, log bounds. `commits`: the requests. `snapshots`: files on disk.
+- `checks`: cluster, group states, unchanged offsets, log bounds. `commits`: the requests.
 
 **Non-obvious**
 

@@ -5,7 +5,7 @@ The deletion of groups is here too, because it deletes their committed offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from kcli.admin.groups.committed_offsets import committed_offsets
@@ -15,9 +15,8 @@ from kcli.admin.groups.removal import delete_groups
 from kcli.admin.logs.log_bounds import learn_topics
 from kcli.admin.offsets.checks import check_cluster, check_commits, check_groups
 from kcli.admin.offsets.commits import commit_many, delete_many, delete_offsets
-from kcli.admin.offsets.snapshots import Change, Snapshot, SnapshotStore
 from kcli.admin.plan import Applied, write_saved
-from kcli.admin.state_files import new_id
+from kcli.admin.snapshots import OFFSETS, Change, Snapshot, SnapshotStore, new_snapshot
 from kcli.client.requests import half_deadline
 from kcli.errors import KcliError
 from kcli.structs import OffsetAndMetadata, TopicPartition
@@ -50,7 +49,7 @@ def apply_plan(
     check_commits(client, plan.rows, deadline_ms)
     if not plan.changes:
         return Applied({})
-    snapshot = _snapshot_of(client, plan.kind, [Change(row.group, row.tp, row.old, row.new) for row in plan.changes])
+    snapshot = _snapshot_of(client, plan.kind, [Change(row.key, row.old, row.new) for row in plan.changes])
     keys = [row.key for row in plan.changes]
     errors, undo = write_saved(
         snapshots, snapshot, lambda: _write(client, plan.changes, deadline_ms), keys, on_snapshot
@@ -58,19 +57,11 @@ def apply_plan(
     return plan.outcome(errors, undo)
 
 
-def _snapshot_of(client: ConsumerNetworkClient, kind: str, changes: Iterable[Change]) -> Snapshot:
-    now_ms, cluster = client.clock.wall_ms(), client.metadata.cluster
-    changes = tuple(changes)
-    known = (cluster.topics.get(topic) for topic in sorted({change.tp.topic for change in changes}))
-    return Snapshot(
-        new_id(now_ms),
-        now_ms,
-        kind,
-        cluster.cluster_id,
-        client.config.bootstrap_servers,
-        changes,
-        {topic.name: str(topic.topic_id) for topic in known if topic is not None and topic.topic_id is not None},
-    )
+def _snapshot_of(client: ConsumerNetworkClient, kind: str, changes: list[Change]) -> Snapshot:
+    topics = client.metadata.cluster.topics
+    known = (topics.get(topic) for topic in sorted({tp.topic for _, tp in (change.key for change in changes)}))
+    ids = {topic.name: str(topic.topic_id) for topic in known if topic is not None and topic.topic_id is not None}
+    return new_snapshot(client, OFFSETS, kind, changes, ids)
 
 
 def apply_group_deletion(
@@ -141,10 +132,10 @@ def _committed(
             if chosen is None or tp in chosen:
                 if isinstance(at, KcliError):
                     raise at
-                changes.append(Change(group, tp, at, None))
+                changes.append(Change((group, tp), at, None))
     if not changes:
         return None
-    learn_topics(client, {change.tp.topic for change in changes}, half_deadline(client, deadline_ms))
+    learn_topics(client, {tp.topic for _, tp in (change.key for change in changes)}, half_deadline(client, deadline_ms))
     return _snapshot_of(client, kind, changes)
 
 

@@ -23,7 +23,7 @@ from kcli.text import format_time
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.reset import GroupFacts
-    from kcli.admin.offsets.snapshots import Change, Snapshot
+    from kcli.admin.snapshots import Change, Snapshot
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.metadata import Cluster
     from kcli.client.requests import Results
@@ -34,7 +34,7 @@ _GONE = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 def plan_undo(client: ConsumerNetworkClient, snapshot: Snapshot, deadline_ms: float) -> OffsetPlan:
     """Plan to restore a snapshot. WrongCluster if the client is connected to another cluster. Changes nothing."""
     check_cluster(client, snapshot.cluster_id, deadline_ms)
-    facts = gather_facts(client, snapshot.groups, snapshot.scope, ToCurrent(), deadline_ms)
+    facts = gather_facts(client, snapshot.names, snapshot.scope, ToCurrent(), deadline_ms)
     return undo_plan(snapshot, facts, client.metadata.cluster, client.clock.wall_ms())
 
 
@@ -47,25 +47,26 @@ def undo_plan(snapshot: Snapshot, facts: Results[str, GroupFacts], cluster: Clus
     rows = []
     by_partition = {(group, fact.tp): fact for group, found in facts.values.items() for fact in found.partitions}
     for change in snapshot.changes:
-        key = (change.group, change.tp)
-        if change.group in facts.errors:
-            error = facts.errors[change.group]
-            rows.append(OffsetRow(key, None, change.before, "refuse", error.message, error))
+        group, tp = change.key
+        if group in facts.errors:
+            error = facts.errors[group]
+            rows.append(OffsetRow(change.key, None, change.before, "refuse", error.message, error))
             continue
-        fact = _fact_of(change, by_partition)
-        reason = _topic_is_gone(change.tp, snapshot, fact, cluster)
+        fact = _fact_of(group, tp, by_partition)
+        reason = _topic_is_gone(tp, snapshot, fact, cluster)
         if reason is not None:
-            rows.append(OffsetRow(key, fact.committed, fact.committed, "skip", reason))
+            rows.append(OffsetRow(change.key, fact.committed, fact.committed, "skip", reason))
         else:
             rows.append(_row(change, fact, snapshot))
     states = {group: found.state for group, found in facts.values.items()}
     return make_plan("undo", rows, made_ms, states, snapshot.cluster_id)
 
 
-def _fact_of(change: Change, facts: Mapping[tuple[str, TopicPartition], PartitionFacts]) -> PartitionFacts:
-    whole_topic = TopicPartition(change.tp.topic, WHOLE_TOPIC)
-    found = facts.get((change.group, change.tp)) or facts.get((change.group, whole_topic))
-    return found._replace(tp=change.tp) if found is not None else PartitionFacts(change.tp)
+def _fact_of(
+    group: str, tp: TopicPartition, facts: Mapping[tuple[str, TopicPartition], PartitionFacts]
+) -> PartitionFacts:
+    found = facts.get((group, tp)) or facts.get((group, TopicPartition(tp.topic, WHOLE_TOPIC)))
+    return found._replace(tp=tp) if found is not None else PartitionFacts(tp)
 
 
 def _topic_is_gone(tp: TopicPartition, snapshot: Snapshot, fact: PartitionFacts, cluster: Cluster) -> str | None:
@@ -78,7 +79,7 @@ def _topic_is_gone(tp: TopicPartition, snapshot: Snapshot, fact: PartitionFacts,
 
 
 def _row(change: Change, fact: PartitionFacts, snapshot: Snapshot) -> OffsetRow:
-    key, now, before = (change.group, change.tp), fact.committed, change.before
+    key, now, before = change.key, fact.committed, change.before
     when = f"before the {snapshot.noun} of {format_time(snapshot.made_ms)}"
     if now == before:
         return OffsetRow(key, now, now, "keep", f"as {when}")

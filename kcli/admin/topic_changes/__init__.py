@@ -2,8 +2,8 @@
 
 `plan_alterations` and `plan_truncation` read the facts and return a `kcli.admin.plan.Plan`, which is data; the
 functions that decide are pure. The brokers check an alteration when it is planned, without making it.
-`apply_alterations` and `apply_truncation` check the facts again and make the changes. `setting_snapshots` saves the
-settings before each change, and `plan_setting_undo` plans their return.
+`apply_alterations` and `apply_truncation` check the facts again and make the changes. The settings before each change
+are saved in a snapshot, and `plan_setting_undo` plans their return.
 
 There is no thread.
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from kcli.admin.configs import TOPIC, OwnSetting, alter_configs, own_settings
 from kcli.admin.offsets.checks import check_cluster
 from kcli.admin.plan import Applied, Plan, Row, write_saved
-from kcli.admin.state_files import new_id
-from kcli.admin.topic_changes.setting_snapshots import SettingChange, SettingSnapshot, SettingStore
+from kcli.admin.snapshots import SETTINGS, Change, Snapshot, SnapshotStore, new_snapshot
 from kcli.admin.topics import create_partitions, describe_topics, with_similar_topics
 from kcli.client.requests import half_deadline
 from kcli.error_codes import ErrorCode
@@ -203,10 +202,10 @@ def _requests_of(changes: Iterable[Alteration]) -> tuple[dict[str, int], dict[st
 def apply_alterations(
     client: ConsumerNetworkClient,
     plan: Plan[Alteration],
-    snapshots: SettingStore,
+    snapshots: SnapshotStore,
     deadline_ms: float,
     *,
-    on_snapshot: Callable[[SettingSnapshot], object] = lambda _: None,
+    on_snapshot: Callable[[Snapshot], object] = lambda _: None,
 ) -> Applied:
     """Make the changes of a plan, settings first.
 
@@ -230,7 +229,11 @@ def apply_alterations(
         errors = create_partitions(client, counts, deadline_ms).errors if counts else {}
         return failed | {(topic, PARTITIONS): error for topic, error in errors.items()}
 
-    snapshot = _snapshot_of(client, plan, set_rows) if set_rows else None
+    snapshot = None
+    if set_rows:
+        ids = {row.topic: plan.states[row.topic] for row in set_rows if row.topic in plan.states}
+        saved = [Change(row.key, row.own, row.new_own) for row in set_rows]
+        snapshot = new_snapshot(client, SETTINGS, plan.kind, saved, ids)
     return plan.outcome(*write_saved(snapshots, snapshot, write, [row.key for row in set_rows], on_snapshot))
 
 
@@ -246,45 +249,29 @@ def check_unchanged(row: Alteration, state: TopicState, topic_id: str | None) ->
         raise Refused(f"{row.name} of topic {row.topic} has changed since the plan; make a new plan")
 
 
-def _snapshot_of(
-    client: ConsumerNetworkClient, plan: Plan[Alteration], changes: Sequence[Alteration]
-) -> SettingSnapshot:
-    now_ms = client.clock.wall_ms()
-    return SettingSnapshot(
-        new_id(now_ms),
-        now_ms,
-        plan.kind,
-        plan.cluster_id,
-        client.config.bootstrap_servers,
-        tuple(SettingChange(row.topic, row.name, row.own, row.new_own) for row in changes),
-        {row.topic: plan.states[row.topic] for row in changes if row.topic in plan.states},
-    )
-
-
-def plan_setting_undo(client: ConsumerNetworkClient, snapshot: SettingSnapshot, deadline_ms: float) -> Plan[Alteration]:
+def plan_setting_undo(client: ConsumerNetworkClient, snapshot: Snapshot, deadline_ms: float) -> Plan[Alteration]:
     """Plan to restore the settings of a snapshot. WrongCluster for one of another cluster. Changes nothing.
 
     A topic that was deleted or recreated since is skipped.
     """
     check_cluster(client, snapshot.cluster_id, half_deadline(client, deadline_ms))
+    before: dict[str, dict[str, str | None]] = {topic: {} for topic in snapshot.names}
+    for (topic, name), value, _ in snapshot.changes:
+        before[topic][name] = value
     wanted = {
         topic: Wanted(
-            settings={
-                change.name: change.before
-                for change in snapshot.changes
-                if change.topic == topic and change.before is not None
-            },
-            deleted=[change.name for change in snapshot.changes if change.topic == topic and change.before is None],
+            settings={name: value for name, value in values.items() if value is not None},
+            deleted=[name for name, value in values.items() if value is None],
         )
-        for topic in snapshot.topics
+        for topic, values in before.items()
     }
     plan = plan_alterations(client, wanted, deadline_ms, kind="undo")
     return replace(plan, rows=tuple(undo_rows(plan, snapshot)))
 
 
-def undo_rows(plan: Plan[Alteration], snapshot: SettingSnapshot) -> Iterator[Alteration]:
+def undo_rows(plan: Plan[Alteration], snapshot: Snapshot) -> Iterator[Alteration]:
     """Return the rows of an undo, with the reason of each; topics that are gone are kept as they are. Pure."""
-    after = {(change.topic, change.name): change.after for change in snapshot.changes}
+    after = {change.key: change.after for change in snapshot.changes}
     when = f"as before the change of {format_time(snapshot.made_ms)}"
     for row in plan.rows:
         then, now = snapshot.topic_ids.get(row.topic), plan.states.get(row.topic)

@@ -324,11 +324,10 @@ _WHOLE_TOPIC = -1
 def delete_groups_of(session: Session) -> int:
     """Delete groups, after their committed offsets are saved. Groups with members are not deleted; the others are."""
     from kcli.admin.offsets.apply import apply_group_deletion
-    from kcli.admin.offsets.snapshots import SnapshotStore
-    from kcli.admin.state_files import default_folder
+    from kcli.admin.snapshots import SnapshotStore
     from kcli.cli.run_plan import done_sentence, showing_outcome
 
-    store, groups = SnapshotStore(default_folder(session.env.environ)), session.groups()
+    store, groups = SnapshotStore.default(session.env.environ), session.groups()
     found = _delete(
         session,
         lambda on_snapshot: apply_group_deletion(
@@ -363,8 +362,7 @@ def _print_deletion(session: Session, found: Applied, deleted: Sequence[str]) ->
 def delete_offsets_of(session: Session) -> int:
     """Delete the committed offsets of one group for some topics. The broker refuses topics that the group reads."""
     from kcli.admin.offsets.apply import apply_offset_deletion
-    from kcli.admin.offsets.snapshots import SnapshotStore
-    from kcli.admin.state_files import default_folder
+    from kcli.admin.snapshots import SnapshotStore
     from kcli.cli.run_plan import done_sentence, showing_outcome
     from kcli.client.metadata import Cluster
 
@@ -378,7 +376,7 @@ def delete_offsets_of(session: Session) -> int:
         if (error := cluster.topic_error(name)) is not None:
             outcomes[TopicPartition(name, _WHOLE_TOPIC)] = error
         wanted.update(TopicPartition(name, number) for number in cluster.topics[name].partitions)
-    store, client = SnapshotStore(default_folder(session.env.environ)), session.client
+    store, client = SnapshotStore.default(session.env.environ), session.client
     found = _delete(
         session,
         lambda on_snapshot: apply_offset_deletion(

@@ -164,8 +164,7 @@ def _report_adjustment(
 
 def _execute(session: Session, rows: dict[str, list[OffsetRow]], states: dict[str, str]) -> None:
     from kcli.admin.offsets.apply import apply_plan
-    from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
-    from kcli.admin.state_files import SnapshotError, default_folder
+    from kcli.admin.snapshots import Snapshot, SnapshotError, SnapshotStore
     from kcli.cli.run_plan import undo_command
 
     every = [row for of_group in rows.values() for row in of_group]
@@ -174,7 +173,7 @@ def _execute(session: Session, rows: dict[str, list[OffsetRow]], states: dict[st
     inactive = {name: states[name] for name in rows if rows[name]}
     cluster_id = session.client.metadata.cluster.cluster_id
     plan = make_plan("reset", every, int(session.client.clock.wall_ms()), inactive, cluster_id)
-    store = SnapshotStore(default_folder(session.env.environ))
+    store = SnapshotStore.default(session.env.environ)
     made: list[Snapshot] = []
     try:
         applied = apply_plan(session.client, plan, store, session.deadline_ms, on_snapshot=made.append)

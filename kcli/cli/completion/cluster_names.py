@@ -29,7 +29,7 @@ def cluster_names(asked: Question, environ: Mapping[str, str]) -> list[str]:
     """Return the names of the kind of the question, from the cluster that the line means."""
     from kcli.cli.completion.cached_names import Cache
 
-    if asked.kind in ("snapshot", "setting-snapshot"):
+    if asked.kind.endswith("snapshot"):
         return _snapshots(asked.kind, environ)
     find = _FINDERS.get(asked.kind)
     if find is None:
@@ -154,13 +154,10 @@ def _subjects(line: _ClusterOptions, _group: str) -> Iterable[str]:
 
 
 def _snapshots(kind: str, environ: Mapping[str, str]) -> list[str]:
-    from kcli.admin.offsets.snapshots import SnapshotStore
-    from kcli.admin.state_files import default_folder
-    from kcli.admin.topic_changes.setting_snapshots import FOLDER, SettingStore
+    from kcli.admin.snapshots import OFFSETS, SETTINGS, SnapshotStore
 
-    if kind == "setting-snapshot":
-        return sorted(SettingStore(default_folder(environ, FOLDER)).list().values, reverse=True)
-    return sorted(SnapshotStore(default_folder(environ)).list().values, reverse=True)
+    resource = {"snapshot": OFFSETS, "setting-snapshot": SETTINGS}.get(kind)
+    return sorted(SnapshotStore.default(environ).list(resource).values, reverse=True)
 
 
 _OF_A_GROUP = ("member", "instance-id", "client-id")

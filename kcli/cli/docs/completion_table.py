@@ -64,6 +64,7 @@ _KINDS_OF_OPTIONS = {
     ("--subject", "produce"): "subject",
     ("[ID]", "offsets undo"): "snapshot",
     ("[ID]", "topic undo"): "setting-snapshot",
+    ("[ID]", "undo"): "any-snapshot",
 }
 _DECODERS = [f"{side}{name}" for side in ("", "key=", "value=") for name in FORMATS if name not in PACK_LETTERS]
 _START_AND_END = ("start", "end")

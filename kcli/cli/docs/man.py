@@ -40,7 +40,7 @@ _FILES = {
     "~/.local/state/kcli/": (
         (
             *("offsets reset", "offsets apply", "offsets copy", "offsets delete", "offsets undo"),
-            *("group delete", "topic alter", "topic undo"),
+            *("group delete", "topic alter", "topic undo", "undo"),
         ),
         "What a change has replaced, for its undo. In $XDG_STATE_HOME/kcli if that is set.",
     ),

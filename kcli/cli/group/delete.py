@@ -39,11 +39,10 @@ def run(
     """
     from kcli.admin.groups.removal import plan_group_deletion
     from kcli.admin.offsets.apply import apply_group_deletion
-    from kcli.admin.offsets.snapshots import SnapshotStore
-    from kcli.admin.state_files import default_folder
+    from kcli.admin.snapshots import SnapshotStore
 
     deadline_ms = common.deadline_ms()
-    store = SnapshotStore(default_folder(env.environ))
+    store = SnapshotStore.default(env.environ)
     with closing(common.connect()) as client:
         selected = find_selected(client, groups, deadline_ms)
         for node, error in selected.failed_brokers.items():

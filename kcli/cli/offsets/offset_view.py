@@ -24,7 +24,7 @@ from kcli.cli.run_plan import EXECUTE_HINT, StatusRules, View, run_plan, undo_co
 if TYPE_CHECKING:
     from kcli.admin.offsets.offset_plan import OffsetPlan
     from kcli.admin.plan import Applied
-    from kcli.admin.state_files import Saved
+    from kcli.admin.snapshots import Snapshot
     from kcli.cli.environment import Environment
     from kcli.cli.options import Common
     from kcli.cli.run_plan import Apply
@@ -44,8 +44,7 @@ def run_offset_plan(
     """Preview the plan, then show or apply it; return the exit status."""
     from kcli.admin.offsets.apply import apply_plan
     from kcli.admin.offsets.preview import preview
-    from kcli.admin.offsets.snapshots import SnapshotStore
-    from kcli.admin.state_files import default_folder
+    from kcli.admin.snapshots import SnapshotStore
 
     previewed = preview(client, plan.rows, deadline_ms)
     plan = replace(plan, rows=tuple(previewed.rows))
@@ -58,7 +57,7 @@ def run_offset_plan(
         similar = _similar_groups(client, plan, deadline_ms)
 
     def apply(on_snapshot: Any) -> Applied:
-        store = SnapshotStore(default_folder(env.environ))
+        store = SnapshotStore.default(env.environ)
         return apply_plan(client, plan, store, deadline_ms, on_snapshot=on_snapshot)
 
     return run_plan(env, common, plan, OffsetView(plan, similar), apply, execute=execute)
@@ -134,11 +133,11 @@ class OffsetView(View):
             yield f"nothing was written; {EXECUTE_HINT}"
 
     def apply(self, env: Environment, common: Common, plan: Any, apply: Apply) -> Applied | None:
-        from kcli.admin.state_files import SnapshotError
+        from kcli.admin.snapshots import SnapshotError
         from kcli.cli.run_plan import showing_outcome
         from kcli.errors import Refused
 
-        snapshots: list[Saved] = []
+        snapshots: list[Snapshot] = []
         try:
             applied = apply(snapshots.append)
         except (Refused, SnapshotError) as error:

@@ -47,8 +47,8 @@ def run(
     they would refuse is a row with an error, and nothing is altered. Partitions cannot be removed again, and after an
     increase, records with a key may go to another partition than before.
 
-    With --execute the old settings are saved under $XDG_STATE_HOME/kcli/topic-settings, by default
-    ~/.local/state/kcli/topic-settings, and a line on stderr has the command that restores them: `kcli topic undo`. If a
+    With --execute the old settings are saved under $XDG_STATE_HOME/kcli/snapshots, by default
+    ~/.local/state/kcli/snapshots, and a line on stderr has the command that restores them: `kcli topic undo`. If a
     topic has changed since the plan was made, nothing is altered (status 4).
     """
     from kcli.admin.topic_changes.alterations import Wanted, plan_alterations
@@ -77,12 +77,11 @@ def run_alterations(
     execute: bool,
 ) -> int:
     """Show the plan, or apply it; return the exit status."""
-    from kcli.admin.state_files import default_folder
+    from kcli.admin.snapshots import SnapshotStore
     from kcli.admin.topic_changes.alterations import apply_alterations
-    from kcli.admin.topic_changes.setting_snapshots import FOLDER, SettingStore
 
     def apply(on_snapshot: Any) -> Applied:
-        store = SettingStore(default_folder(env.environ, FOLDER))
+        store = SnapshotStore.default(env.environ)
         return apply_alterations(client, plan, store, common.deadline_ms(), on_snapshot=on_snapshot)
 
     return run_plan(env, common, plan, view, apply, execute=execute)

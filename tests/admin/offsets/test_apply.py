@@ -13,9 +13,8 @@ from kcli.admin.offsets.apply import apply_plan
 from kcli.admin.offsets.checks import GroupInUse, PlanOutdated, WrongCluster, in_use_reason
 from kcli.admin.offsets.commits import batches, delete_offsets
 from kcli.admin.offsets.offset_plan import OffsetPlan, OffsetRow, make_plan
-from kcli.admin.offsets.snapshots import Snapshot, SnapshotStore
 from kcli.admin.plan import Applied, PlanRefused
-from kcli.admin.state_files import SnapshotError
+from kcli.admin.snapshots import Snapshot, SnapshotError, SnapshotStore
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, IncompleteResponse, KcliError, OutcomeUnknown, Refused, TimeoutExpired
 from kcli.network.memory import MemoryPeer
@@ -90,7 +89,7 @@ def test_rows_to_keep_or_skip_are_not_written_and_need_no_snapshot(store: Snapsh
     applied = apply(cluster, plan_of(*rows, move("g", T2)), store)
     assert list(applied.results) == [("g", T2)]
     assert cluster.stored["g"] == {T0: OLD, T1: OLD, T2: NEW}
-    assert [change.tp for change in store.load(applied.snapshot_id or "").changes] == [T2]
+    assert [change.key[1] for change in store.load(applied.snapshot_id or "").changes] == [T2]
 
 
 def test_a_row_to_delete_removes_the_committed_offset(store: SnapshotStore) -> None:

@@ -17,9 +17,9 @@ from kcli.admin.offsets.checks import GroupInUse, PlanOutdated
 from kcli.admin.offsets.commits import commit_many
 from kcli.admin.offsets.offset_plan import OffsetPlan, OffsetRow, make_plan, plan_reset
 from kcli.admin.offsets.reset import gather_facts
-from kcli.admin.offsets.snapshots import SnapshotStore
 from kcli.admin.offsets.undo import plan_undo
 from kcli.admin.plan import Applied
+from kcli.admin.snapshots import SnapshotStore
 from kcli.errors import KcliError
 from kcli.log_place import LOG_START
 from kcli.structs import OffsetAndMetadata, TopicPartition

@@ -7,8 +7,8 @@ from uuid import UUID
 from kcli.admin.groups.group import Group
 from kcli.admin.offsets.offset_plan import WHOLE_TOPIC, PartitionFacts, Plan
 from kcli.admin.offsets.reset import GroupFacts
-from kcli.admin.offsets.snapshots import Change, Snapshot
 from kcli.admin.offsets.undo import undo_plan
+from kcli.admin.snapshots import OFFSETS, Change, Snapshot
 from kcli.client.metadata import Cluster, TopicInfo
 from kcli.client.requests import Results
 from kcli.error_codes import ErrorCode
@@ -24,7 +24,7 @@ EMPTY = Group("g", "classic", "Empty", Node(1, "h", 9092))
 
 
 def snapshot(*changes: Change) -> Snapshot:
-    return Snapshot("id", 1_706_695_200_123, "reset", "a", "h:9092", changes, {"t": str(ID)})
+    return Snapshot("id", 1_706_695_200_123, OFFSETS, "reset", "a", "h:9092", changes, {"t": str(ID)})
 
 
 def undone(
@@ -33,7 +33,7 @@ def undone(
     cluster: Cluster = CLUSTER,
     errors: dict[str, KcliError] | None = None,
 ) -> Plan:
-    changes = [Change("g", tp, before, AFTER) for tp in (T0,)]
+    changes = [Change(("g", tp), before, AFTER) for tp in (T0,)]
     found = Results({} if errors else {"g": GroupFacts(EMPTY, list(facts))}, errors)
     return undo_plan(snapshot(*changes), found, cluster, 1_706_695_300_000)
 
@@ -79,7 +79,7 @@ def test_a_later_commit_of_another_client_is_stated() -> None:
 
 
 def test_a_deleted_offset_is_committed_again() -> None:
-    change = Change("g", T0, BEFORE, None)
+    change = Change(("g", T0), BEFORE, None)
     found = Results({"g": GroupFacts(None, [at(None)])})
     (row,) = undo_plan(snapshot(change), found, CLUSTER, 0).rows
     assert (row.old, row.new, row.action, row.why) == (None, BEFORE, "move", f"as {WHEN}")

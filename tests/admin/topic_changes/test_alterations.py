@@ -8,6 +8,7 @@ import pytest
 
 from kcli.admin.configs import OwnSetting
 from kcli.admin.plan import Plan
+from kcli.admin.snapshots import SETTINGS, Change, Snapshot
 from kcli.admin.topic_changes.alterations import (
     Alteration,
     TopicState,
@@ -16,7 +17,6 @@ from kcli.admin.topic_changes.alterations import (
     plan_rows,
     undo_rows,
 )
-from kcli.admin.topic_changes.setting_snapshots import SettingChange, SettingSnapshot
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, Refused
 
@@ -96,13 +96,14 @@ def test_an_unchanged_topic_is_accepted() -> None:
 
 
 def test_an_undo_explains_each_row() -> None:
-    snapshot = SettingSnapshot(
+    snapshot = Snapshot(
         "s",
         1_706_695_200_000,
+        SETTINGS,
         "alter",
         "c",
         "b",
-        tuple(SettingChange(topic, "retention.ms", "7", "9") for topic in ("same", "again", "gone", "new", "kept")),
+        tuple(Change((topic, "retention.ms"), "7", "9") for topic in ("same", "again", "gone", "new", "kept")),
         {"same": str(ID), "new": str(ID)},
     )
     missing = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

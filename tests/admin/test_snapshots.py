@@ -10,25 +10,157 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.admin.offsets.snapshots import Change, Snapshot, SnapshotStore, as_text, from_text
-from kcli.admin.state_files import SnapshotError, default_folder, new_id
+from kcli.admin.snapshots import (
+    OFFSETS,
+    SETTINGS,
+    Change,
+    Snapshot,
+    SnapshotError,
+    SnapshotStore,
+    as_text,
+    default_folder,
+    from_text,
+    new_id,
+)
 from kcli.errors import ConfigError, NotFound
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+IDS = {"t": "00000000-0000-0000-0000-000000000001"}
 SNAPSHOT = Snapshot(
     "20240131T100000.123Z-4f2a91",
     1_706_695_200_123,
+    OFFSETS,
     "reset",
     "cluster-a",
     "localhost:9092",
     (
-        Change("g", T1, OffsetAndMetadata(40, 3, "caf\u00e9"), OffsetAndMetadata(0)),
-        Change("g", T0, None, OffsetAndMetadata(7)),
-        Change("h", TopicPartition("s", 2), OffsetAndMetadata(1), None),
+        Change(("g", T1), OffsetAndMetadata(40, 3, "caf\u00e9"), OffsetAndMetadata(0)),
+        Change(("g", T0), None, OffsetAndMetadata(7)),
+        Change(("h", TopicPartition("s", 2)), OffsetAndMetadata(1), None),
     ),
-    {"t": "00000000-0000-0000-0000-000000000001"},
+    IDS,
 )
+SETTING_CHANGES = (Change(("t", "cleanup.policy"), None, "compact"), Change(("s", "retention.ms"), "7", None))
+SETTING_SNAPSHOT = SNAPSHOT._replace(
+    id="20240131T100000.124Z-4f2a92", resource=SETTINGS, kind="alter", changes=SETTING_CHANGES, cluster_id=None
+)
+# The files that versions before 28 November 2026 wrote, made with commit b72447b9.
+EARLIER_OFFSETS = """{
+  "format": "kcli.offsets.snapshot",
+  "version": 1,
+  "id": "20240131T100000.123Z-4f2a91",
+  "kind": "reset",
+  "made_ms": 1706695200123,
+  "cluster_id": "cluster-a",
+  "bootstrap": "localhost:9092",
+  "topic_ids": {"t": "00000000-0000-0000-0000-000000000001"},
+  "changes": [
+    {"group": "g", "topic": "t", "partition": 1, \
+"before": {"offset": 40, "leader_epoch": 3, "metadata": "caf\\u00e9"}, \
+"after": {"offset": 0, "leader_epoch": -1, "metadata": ""}},
+    {"group": "g", "topic": "t", "partition": 0, "before": null, \
+"after": {"offset": 7, "leader_epoch": -1, "metadata": ""}},
+    {"group": "h", "topic": "s", "partition": 2, "before": {"offset": 1, "leader_epoch": -1, "metadata": ""}, \
+"after": null}
+  ]
+}
+"""
+EARLIER_SETTINGS = """{
+  "format": "kcli.topic-settings.snapshot",
+  "version": 1,
+  "id": "20240131T100000.124Z-4f2a92",
+  "made_ms": 1706695200123,
+  "kind": "alter",
+  "cluster_id": null,
+  "bootstrap": "localhost:9092",
+  "changes": [
+    {
+      "topic": "t",
+      "name": "cleanup.policy",
+      "before": null,
+      "after": "compact"
+    },
+    {
+      "topic": "s",
+      "name": "retention.ms",
+      "before": "7",
+      "after": null
+    }
+  ],
+  "topic_ids": {
+    "t": "00000000-0000-0000-0000-000000000001"
+  }
+}
+"""
+
+
+def test_a_snapshot_of_settings_is_unchanged_after_a_round_trip(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path / "settings")
+    store.write(SETTING_SNAPSHOT)
+    assert store.load(SETTING_SNAPSHOT.id) == SETTING_SNAPSHOT
+    assert store.last(None) == SETTING_SNAPSHOT
+    assert SETTING_SNAPSHOT.names == ["s", "t"]
+
+
+@pytest.mark.parametrize(
+    ("text", "snapshot"), [(EARLIER_OFFSETS, SNAPSHOT), (EARLIER_SETTINGS, SETTING_SNAPSHOT)], ids=[OFFSETS, SETTINGS]
+)
+def test_files_of_earlier_versions_are_read(text: str, snapshot: Snapshot) -> None:
+    assert from_text(text, snapshot.id) == snapshot
+
+
+def test_the_earlier_folder_of_settings_is_read_beside_the_folder_of_all(tmp_path: Path) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    earlier = default_folder(environ, "topic-settings")
+    earlier.mkdir(parents=True)
+    (earlier / f"{SETTING_SNAPSHOT.id}.json").write_text(EARLIER_SETTINGS)
+    store = SnapshotStore.default(environ)
+    store.write(SNAPSHOT)
+    newer = SETTING_SNAPSHOT._replace(id="20260101T000000.000Z-a")
+    store.write(newer)
+    assert list(store.list().values) == [SNAPSHOT.id, SETTING_SNAPSHOT.id, newer.id]
+    assert list(store.list(SETTINGS).values) == [SETTING_SNAPSHOT.id, newer.id]
+    assert sorted(path.stem for path in store.folder.iterdir()) == [SNAPSHOT.id, newer.id]
+    store.discard(newer.id)
+    assert store.last(None, SETTINGS) == SETTING_SNAPSHOT
+    assert store.last("cluster-a") == SNAPSHOT
+
+
+def test_a_snapshot_of_another_resource_is_not_found(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path)
+    store.write(SETTING_SNAPSHOT)
+    with pytest.raises(
+        NotFound, match=f"has topic settings, and no committed offsets; use kcli undo {SETTING_SNAPSHOT.id}"
+    ):
+        store.load(SETTING_SNAPSHOT.id, OFFSETS)
+    with pytest.raises(NotFound, match="there is no snapshot of this cluster"):
+        store.last(None, OFFSETS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"kcli.snapshot"', '"kcli.offsets.snapshot"'),
+        ('"resource": "settings"', '"resource": "quotas"'),
+        ('"version": 1', '"version": 2'),
+        ('"before": "7"', '"before": 7'),
+        ('"made_ms": 1706695200123', '"made_ms": "x"'),
+        ('"made_ms": 1706695200123', '"made_ms": true'),
+        ('"topic": "t"', '"subject": "t"'),
+        ("4f2a92", ""),
+        ("{", "["),
+    ],
+)
+def test_a_damaged_file_of_settings_is_an_error(tmp_path: Path, old: str, new: str) -> None:
+    store = SnapshotStore(tmp_path)
+    store.write(SETTING_SNAPSHOT)
+    path = store.path(SETTING_SNAPSHOT.id)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(SnapshotError, match="is not a snapshot of kcli"):
+        store.load(SETTING_SNAPSHOT.id)
 
 
 def test_a_snapshot_is_unchanged_after_a_round_trip(tmp_path: Path) -> None:
@@ -36,7 +168,7 @@ def test_a_snapshot_is_unchanged_after_a_round_trip(tmp_path: Path) -> None:
     store.write(SNAPSHOT)
     assert store.load(SNAPSHOT.id) == SNAPSHOT
     assert store.list().values == {SNAPSHOT.id: SNAPSHOT}
-    assert (SNAPSHOT.groups, SNAPSHOT.scope) == (["g", "h"], {"s": [2], "t": [0, 1]})
+    assert (SNAPSHOT.names, SNAPSHOT.scope) == (["g", "h"], {"s": [2], "t": [0, 1]})
     assert [path.name for path in store.folder.iterdir()] == [f"{SNAPSHOT.id}.json"]
 
 
@@ -49,7 +181,7 @@ def test_a_snapshot_is_unchanged_after_a_round_trip(tmp_path: Path) -> None:
 def test_offsets_epochs_and_metadata_are_unchanged_after_a_round_trip(
     offset: int, epoch: int, note: str, group: str
 ) -> None:
-    change = Change(group, T0, OffsetAndMetadata(offset, epoch, note), OffsetAndMetadata(0, -1, note))
+    change = Change((group, T0), OffsetAndMetadata(offset, epoch, note), OffsetAndMetadata(0, -1, note))
     snapshot = SNAPSHOT._replace(changes=(change,), cluster_id=None)
     assert from_text(as_text(snapshot).encode().decode(), snapshot.id) == snapshot
 
@@ -60,8 +192,9 @@ def test_the_file_is_json_and_readable_by_its_owner_only(tmp_path: Path) -> None
     path = store.path(SNAPSHOT.id)
     assert (path.stat().st_mode & 0o777, store.folder.stat().st_mode & 0o777) == (0o600, 0o700)
     document = json.loads(path.read_bytes())
-    assert (document["format"], document["kind"], document["cluster_id"]) == (
-        "kcli.offsets.snapshot",
+    assert (document["format"], document["resource"], document["kind"], document["cluster_id"]) == (
+        "kcli.snapshot",
+        "offsets",
         "reset",
         "cluster-a",
     )
@@ -117,7 +250,7 @@ def test_a_damaged_file_is_an_error_beside_the_others(tmp_path: Path) -> None:
         "20240201T000000.000Z-c": whole.replace('"version": 1', '"version": 2').replace(SNAPSHOT.id, "c"),
         "20240201T000000.000Z-d": whole,
         "20240201T000000.000Z-e": whole.replace('"offset": 40', '"offset": "40"'),
-        "20240201T000000.000Z-f": whole.replace("kcli.offsets.snapshot", "something.else"),
+        "20240201T000000.000Z-f": whole.replace("kcli.snapshot", "something.else"),
     }
     for name, text in broken.items():
         store.path(name).write_text(text)
