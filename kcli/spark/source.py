@@ -11,7 +11,7 @@ from kcli.errors import ConfigError, KcliError
 from kcli.spark.batch_plan import plan_batch
 from kcli.spark.broker_lookup import Lookup
 from kcli.spark.client_options import ignored_properties
-from kcli.spark.decoding.plan import plan_decodings
+from kcli.spark.decoding.decode_plan import plan_decodings
 from kcli.spark.options import SourceOptions, parse_options
 from kcli.spark.pushdown import NO_BOUNDS, bounds_of, prune
 from kcli.spark.record_schema import Columns, ddl

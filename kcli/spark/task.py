@@ -42,7 +42,7 @@ def read_records(options: SourceOptions, ranges: Sequence[TaskRange]) -> Iterato
 
 def _batcher(options: SourceOptions, range_: TaskRange) -> Batcher:
     from kcli.spark.arrow import Batcher
-    from kcli.spark.decoding.plan import decoded_columns
+    from kcli.spark.decoding.decode_plan import decoded_columns
 
     return Batcher(
         range_.tp,

@@ -2,7 +2,7 @@
 
 A token's HMAC follows from `delegation.token.secret.key` and the token's id, so it is not stored. A client proves with
 SCRAM that it knows the HMAC, and acts as the owner of the token. Tokens are issued, renewed and expired by
-`kcli.broker.cluster.decide.delegation_tokens`.
+`kcli.broker.cluster.decide.token_changes`.
 """
 
 from __future__ import annotations

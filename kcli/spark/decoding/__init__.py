@@ -1,7 +1,7 @@
 """Decoded keys and values as columns of the data source: `.option("value.decode", "avro")`.
 
 - `sides` has the options of keys and values, and their `Decoding`: plain data that is sent to the tasks.
-- `plan.plan_decodings` asks the registry on the driver, for the newest schema of the subject.
+- `decode_plan.plan_decodings` asks the registry on the driver, for the newest schema of the subject.
 - `column_types` has the types of columns, as SQL and as Arrow; `avro_types`, `protobuf_types` and `json_schema_types`
   make them of schemas.
 - `column.DecodedColumn` decodes the payloads of a task with `kcli.schemas` and builds the Arrow arrays.

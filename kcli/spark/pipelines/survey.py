@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.spark.batch_plan import plan_batch
 from kcli.spark.broker_lookup import Lookup
-from kcli.spark.decoding.plan import plan_decodings
+from kcli.spark.decoding.decode_plan import plan_decodings
 from kcli.spark.options import parse_options
 from kcli.spark.start_end import with_resolved_times
 from kcli.spark.stream_plan import StreamPlanner

@@ -24,7 +24,7 @@ import fastavro
 
 from kcli.spark import decoding
 from kcli.spark.arrow import Batcher
-from kcli.spark.decoding import plan
+from kcli.spark.decoding import decode_plan
 from kcli.spark.options import SourceOptions, parse_options
 from kcli.spark.record_schema import ddl
 from kcli.spark.source import columns_of, with_schema
@@ -73,8 +73,8 @@ class FakeRegistry:
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> FakeRegistry:
     fake = FakeRegistry(FIRST, SECOND)
-    monkeypatch.setattr(plan, "registry_of", lambda _: fake)
-    monkeypatch.setattr(plan, "_kept", {})
+    monkeypatch.setattr(decode_plan, "registry_of", lambda _: fake)
+    monkeypatch.setattr(decode_plan, "_kept", {})
     return fake
 
 
@@ -85,7 +85,9 @@ def payload(schema: Mapping[str, Any], value: Any, id: int | None = None) -> byt
 
 
 def planned(**more: str) -> SourceOptions:
-    options = plan.plan_decodings(parse_options({**BASE, **{name.replace("_", "."): it for name, it in more.items()}}))
+    options = decode_plan.plan_decodings(
+        parse_options({**BASE, **{name.replace("_", "."): it for name, it in more.items()}})
+    )
     assert pickle.loads(pickle.dumps(options)) == options
     return options
 
@@ -94,7 +96,7 @@ def rows(options: SourceOptions, *values: bytes | None, headers: tuple[tuple[str
     records = [NewRecord(None, value, 1_700_000_000_000 + n, list(headers)) for n, value in enumerate(values)]
     batch = build_batch(records, base_offset=0)
     (section,) = decode_sections([RecordSection("orders", 0, memoryview(batch), 0)])
-    decoded = plan.decoded_columns(options, "orders")
+    decoded = decode_plan.decoded_columns(options, "orders")
     (made,) = Batcher(TopicPartition("orders", 0), options.record_columns(), decoded=decoded).batches(section.columns)
     made.validate(full=True)
     return made.to_pylist()
@@ -194,7 +196,7 @@ def test_values_of_json_have_the_types_of_their_columns_or_an_error(
     registry.schemas = [Schema("JSON", json.dumps(document), id=1)]
     more, frame = {"value_decode": "json-schema"}, b"\0\0\0\0\1"
     if not has_registry:
-        monkeypatch.setattr(plan, "registry_of", lambda _: None)
+        monkeypatch.setattr(decode_plan, "registry_of", lambda _: None)
         (tmp_path / "s.json").write_text(json.dumps(document))
         more, frame = {**more, "value_schema_file": str(tmp_path / "s.json")}, b""
     options = planned(**more)
@@ -312,7 +314,7 @@ def test_decoders_without_a_schema() -> None:
         ("q", (5).to_bytes(8, "big"), "bigint", 5),
         ("json", b'{"a": [1.50]}', "string", '{"a":[1.5]}'),
     ):
-        options = plan.plan_decodings(parse_options({**servers, "value.decode": name}))
+        options = decode_plan.plan_decodings(parse_options({**servers, "value.decode": name}))
         assert dict(columns_of(options))["value"] == kind
         good, bad = rows(options, value, b"\xff")
         assert (good["value"], good["value_error"]) == (expected, None)
@@ -323,7 +325,7 @@ def test_decoders_without_a_schema() -> None:
 def test_a_schema_file_needs_no_registry(tmp_path: Any) -> None:
     file = tmp_path / "order.avsc"
     file.write_text(json.dumps(SECOND))
-    options = plan.plan_decodings(parse_options({**BASE, "value.schema.file": str(file)}))
+    options = decode_plan.plan_decodings(parse_options({**BASE, "value.schema.file": str(file)}))
     file.unlink()
     value = {"id": 1, "text": "a", "country": "b"}
     bare, framed = rows(options, payload(SECOND, value), payload(SECOND, value, 77))
@@ -357,14 +359,14 @@ def test_a_schema_given_by_the_user_may_leave_out_columns_only() -> None:
 )
 def test_decodings_that_cannot_be_planned(more: dict[str, str], problem: str) -> None:
     with pytest.raises((ConfigError, NotFound)) as raised:
-        plan.plan_decodings(parse_options({**BASE, **more}))
+        decode_plan.plan_decodings(parse_options({**BASE, **more}))
     assert problem in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 def test_a_registry_or_a_file_is_required() -> None:
     with pytest.raises(ConfigError, match=r"value\.decode=avro requires schema\.registry\.url, or value\.schema\.file"):
-        plan.plan_decodings(parse_options(BASE))
+        decode_plan.plan_decodings(parse_options(BASE))
 
 
 def test_properties_of_the_registry_have_a_prefix_or_none() -> None:
@@ -373,5 +375,5 @@ def test_properties_of_the_registry_have_a_prefix_or_none() -> None:
         options = parse_options({**BASE, **url})
         assert options.kafka["schema.registry.url"] == "http://r:8081"
         assert "secret" not in repr(options)
-        assert str(plan.registry_of(options.kafka)) == "<SchemaRegistry http://r:8081 schemas=0>"
+        assert str(decode_plan.registry_of(options.kafka)) == "<SchemaRegistry http://r:8081 schemas=0>"
     assert decoding.__doc__

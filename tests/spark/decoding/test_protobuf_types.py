@@ -16,7 +16,7 @@ pytest.importorskip("grpc_tools")
 pytest.importorskip("pyspark")
 
 from kcli.schemas.protobuf_schema import messages_of
-from kcli.spark.decoding import plan
+from kcli.spark.decoding import decode_plan
 from kcli.spark.decoding.column_types import sql_type
 from kcli.spark.decoding.protobuf_types import message_of, protobuf_column_type
 from tests.spark.decoding.test_column import FakeRegistry, planned, rows
@@ -52,8 +52,8 @@ SQL = (
 def registry(monkeypatch: pytest.MonkeyPatch) -> FakeRegistry:
     fake = FakeRegistry()
     fake.schemas = [Schema("PROTOBUF", text, id=number) for number, text in enumerate((FIRST, SECOND), 1)]
-    monkeypatch.setattr(plan, "registry_of", lambda _: fake)
-    monkeypatch.setattr(plan, "_kept", {})
+    monkeypatch.setattr(decode_plan, "registry_of", lambda _: fake)
+    monkeypatch.setattr(decode_plan, "_kept", {})
     return fake
 
 
