@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kcli.client.backoff import Backoff, uniform
 from kcli.client.config import ClientConfig, parse_bootstrap
@@ -13,10 +12,8 @@ from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.metadata import Metadata
 from kcli.clock import Clock, SystemClock
 from kcli.host_names import resolve
+from kcli.network.selector import Selector
 from kcli.structs import ANONYMOUS
-
-if TYPE_CHECKING:
-    from kcli.network.selector import SelectorLike
 
 _MAX_IN_FLIGHT = 100
 
@@ -25,7 +22,7 @@ def connect(
     config: ClientConfig,
     clock: Clock | None = None,
     *,
-    selector: SelectorLike | None = None,
+    selector: Selector | None = None,
     resolve: Resolve = resolve,
     uniform: Callable[[float, float], float] = uniform,
 ) -> ConsumerNetworkClient:
@@ -48,8 +45,6 @@ def connect(
     )
     max_in_flight = getattr(config, "max_in_flight_requests_per_connection", _MAX_IN_FLIGHT)
     if selector is None:
-        from kcli.network.selector import Selector
-
         selector = Selector(clock, idle_ms=config.connections_max_idle_ms)
     network = NetworkClient(
         selector,

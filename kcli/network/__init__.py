@@ -2,8 +2,8 @@
 
 `Selector` drives many connections from one thread: `poll` does all I/O and leaves its results in attributes. A
 `KafkaChannel` is one connection: it sends and receives one frame at a time in each direction, and holds the state of
-connecting and of the handshake. A `Transport` is the byte stream below a channel: `PlainTransport` for TCP,
-`TlsTransport` for TLS, `MemoryPeer` for tests. `FrameReader` cuts frames out of the stream with bounded memory.
+connecting and of the handshake. A `Transport` is the byte stream below a channel: `PlainTransport` for TCP and
+`TlsTransport` for TLS. `FrameReader` cuts frames out of the stream with bounded memory.
 `FileSlice` is a part of a frame that the operating system sends from a file.
 
 Threads and ownership: one thread owns a selector with all its channels; only `Selector.wakeup` is thread-safe. Received

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
-from typing import Protocol
 
 from kcli.network.channel import KafkaChannel
 from kcli.network.listener import Listener
@@ -17,26 +16,8 @@ Watched = KafkaChannel | Listener
 _MAX_WAIT_S = 1.0
 
 
-class Poller(Protocol):
-    """The wait of a selector. Implementations: `SocketPoller`, and the one of `MemorySelector`."""
-
-    def watch(self, channel: Watched) -> None:
-        """Wait for exactly `channel.interest()` from now on; 0 is no event."""
-
-    def unwatch(self, channel: Watched) -> None:
-        """Stop watching a channel that is still open. A signal may have interrupted an earlier call for it."""
-
-    def wait(self, timeout_ms: float) -> list[tuple[Watched, int]]:
-        """Return channels with their ready events; empty after a timeout, a wake-up, or at most a second."""
-
-    def wakeup(self) -> None:
-        """End the current wait, or else the next one. Thread-safe."""
-
-    def close(self) -> None: ...
-
-
-class SocketPoller:
-    """epoll, kqueue or the platform's equivalent, with a socket pair for wake-ups."""
+class Poller:
+    """The wait of a selector: epoll, kqueue or the platform's equivalent, with a socket pair for wake-ups."""
 
     def __init__(self) -> None:
         self._select = selectors.DefaultSelector()
@@ -46,6 +27,7 @@ class SocketPoller:
         self._select.register(self._wake_in, selectors.EVENT_READ, None)
 
     def watch(self, channel: Watched) -> None:
+        """Wait for exactly `channel.interest()` from now on; 0 is no event."""
         interest, watched_events = channel.interest(), channel.watched_events
         if interest == watched_events:
             return
@@ -58,12 +40,14 @@ class SocketPoller:
         channel.watched_events = interest
 
     def unwatch(self, channel: Watched) -> None:
+        """Stop watching a channel that is still open. A signal may have interrupted an earlier call for it."""
         if channel.watched_events:
             with contextlib.suppress(KeyError):  # a signal came between the two steps of an earlier call
                 self._select.unregister(channel.transport)
             channel.watched_events = 0
 
     def wait(self, timeout_ms: float) -> list[tuple[Watched, int]]:
+        """Return channels with their ready events; empty after a timeout, a wake-up, or at most a second."""
         timeout_s = min(timeout_ms / 1000.0, _MAX_WAIT_S)
         ready: list[tuple[Watched, int]] = []
         for key, events in self._select.select(timeout_s):
@@ -74,6 +58,7 @@ class SocketPoller:
         return ready
 
     def wakeup(self) -> None:
+        """End the current wait, or else the next one. Thread-safe."""
         # A full socket buffer means that a wake-up is pending; a closed one that the poller is closed.
         with contextlib.suppress(OSError):
             self._wake_out.send(b"w")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Container, Iterator, Sequence
 from time import monotonic_ns
-from typing import Protocol
 
 from kcli.clock import Clock
 from kcli.errors import ProtocolError
@@ -19,7 +18,7 @@ from kcli.network.framing import (
     TlsExpected,
 )
 from kcli.network.listener import Listener
-from kcli.network.poller import Poller, SocketPoller
+from kcli.network.poller import Poller
 from kcli.network.transport import (
     PlainTransport,
     SocketAddress,
@@ -33,38 +32,6 @@ from kcli.network.transport import (
 
 # A frame freed on another thread releases budget without waking the selector, so check again this often.
 _MEMORY_WAIT_MS = 50.0
-
-
-class SelectorLike(Protocol):
-    """The interface that the client uses: real sockets (`Selector`) or memory (`MemorySelector`)."""
-
-    completed_sends: list[str]
-    completed_receives: list[tuple[str, bytearray]]
-    connected: list[str]
-    disconnected: dict[str, str]
-    refused: set[str]
-    failed_sends: list[str]
-    waited_ns: int
-    io_ns: int
-
-    def connect(
-        self,
-        id: str,
-        address: SocketAddress,
-        *,
-        send_buffer_bytes: int = ...,
-        receive_buffer_bytes: int = ...,
-        transport: TransportFactory = ...,
-    ) -> None: ...
-    def send(self, id: str, parts: Sequence[Part]) -> None: ...
-    def poll(self, timeout_ms: float) -> None: ...
-    def mute(self, id: str) -> None: ...
-    def unmute(self, id: str) -> None: ...
-    def close(self, id: str) -> None: ...
-    def close_all(self) -> None: ...
-    def wakeup(self) -> None: ...
-    def is_connected(self, id: str) -> bool: ...
-    def channel(self, id: str) -> KafkaChannel | None: ...
 
 
 class Selector:
@@ -112,7 +79,7 @@ class Selector:
         self.accepted: list[tuple[socket.socket, str]] = []
         self.accept_error: OSError | None = None
         self._clock = clock
-        self._poller = poller or SocketPoller()
+        self._poller = poller or Poller()
         self._max_frame_bytes = max_frame_bytes
         self._budget = None if memory_limit_bytes is None else ReceiveBudget(memory_limit_bytes)
         self._idle = IdleTimes(idle_ms)

@@ -10,7 +10,6 @@ import pytest
 from kcli.admin.assignments import RATE_WINDOW_MS, LiveGroup, read_live_group
 from kcli.assignors.model import Member, Topic
 from kcli.errors import BrokerError, KcliError, Refused, TimeoutExpired
-from kcli.network.memory import MemoryPeer
 from kcli.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from kcli.protocol.consumer_protocol import TopicPartitions as Blob
 from kcli.protocol.messages import consumer_group_describe as consumer
@@ -20,6 +19,7 @@ from kcli.protocol.registry import ApiKey
 from kcli.protocol.wire import Message
 from tests.admin.groups.group_cluster import CONSUMER, FakeGroup, GroupCluster, at, partitions
 from tests.client.fake_cluster import failure_of
+from tests.network.memory import MemoryPeer
 
 T0, T1, T2 = partitions(0, 1, 2)
 TOPIC_AUTHORIZATION_FAILED = 29

@@ -8,7 +8,6 @@ import pytest
 
 from kcli.admin.configs import BROKER, TOPIC, OwnSetting, Setting, alter_configs, describe_configs, own_settings
 from kcli.error_codes import ErrorCode
-from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
@@ -26,6 +25,7 @@ from kcli.protocol.wire import Message
 from tests.admin.test_topics import asking, code
 from tests.cli.loopback import loopback_broker
 from tests.client.fake_cluster import FakeCluster
+from tests.network.memory import MemoryPeer
 
 
 def test_settings_have_their_source() -> None:

@@ -26,7 +26,6 @@ from kcli.client.connect import connect
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, OutcomeUnknown, TimeoutExpired
-from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -46,6 +45,7 @@ from kcli.protocol.wire import Message
 from kcli.structs import TopicPartition
 from tests.cli.loopback import LoopbackBroker, loopback_broker
 from tests.client.fake_cluster import FakeCluster
+from tests.network.memory import MemoryPeer
 
 A, B = UUID(int=1), UUID(int=2)
 

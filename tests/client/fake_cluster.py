@@ -11,7 +11,6 @@ from kcli.client.connect import connect
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.clock import ManualClock
 from kcli.errors import KcliError
-from kcli.network.memory import MemoryPeer, MemorySelector
 from kcli.protocol.codec import decode
 from kcli.protocol.headers import decode_request_header, encode_response
 from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -25,6 +24,7 @@ from kcli.protocol.messages.metadata import (
 from kcli.protocol.registry import ApiKey, request_type
 from kcli.protocol.wire import Message
 from kcli.structs import Node
+from tests.network.memory import MemoryPeer, MemorySelector
 
 UNKNOWN_TOPIC = 3
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
-from kcli.network.memory import MemoryPeer, MemorySelector
 from kcli.protocol.codec import decode
 from kcli.protocol.headers import decode_request_header, encode_response
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from kcli.protocol.registry import ApiKey
+from tests.network.memory import MemoryPeer, MemorySelector
 
 PASSWORD = "correct horse"
 

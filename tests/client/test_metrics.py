@@ -6,10 +6,10 @@ import math
 
 from kcli.client.metrics import ClientMetrics, Sensor, merged
 from kcli.client.requests import ask_any, ask_node
-from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kcli.protocol.registry import ApiKey
 from tests.client.fake_cluster import FakeCluster
+from tests.network.memory import MemoryPeer
 
 
 def test_a_sensor_counts_for_ever_and_averages_over_two_windows_of_30_s() -> None:

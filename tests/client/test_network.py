@@ -9,7 +9,6 @@ import pytest
 from kcli.client.requests import ask_any, ask_node
 from kcli.error_codes import ErrorCode
 from kcli.errors import DisconnectedError, KcliError, ProtocolError, TimeoutExpired, UnsupportedVersion
-from kcli.network.memory import MemoryPeer
 from kcli.protocol.headers import encode_response
 from kcli.protocol.messages.api_versions import ApiVersionsResponse
 from kcli.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -18,6 +17,7 @@ from kcli.protocol.messages.produce import ProduceRequest
 from kcli.protocol.registry import ApiKey
 from kcli.structs import Node
 from tests.client.fake_cluster import FakeCluster, failure_of
+from tests.network.memory import MemoryPeer
 
 A, B = Node(1, "a", 9092), Node(2, "b", 9092)
 

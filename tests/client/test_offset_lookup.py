@@ -5,7 +5,6 @@ from typing import Any
 from kcli.client.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, EpochEnd, list_offsets, offsets_for_leader_epoch
 from kcli.error_codes import ErrorCode
 from kcli.errors import UnsupportedVersion
-from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -21,6 +20,7 @@ from kcli.protocol.messages.offset_for_leader_epoch import (
 from kcli.protocol.registry import ApiKey
 from kcli.structs import OffsetAndTimestamp, TopicPartition
 from tests.client.fake_cluster import FakeCluster
+from tests.network.memory import MemoryPeer
 
 T0, T1, P0 = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)
 

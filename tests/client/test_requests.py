@@ -3,13 +3,13 @@
 from kcli.client.requests import Results, ask_any, ask_node, ask_nodes, error_codes_in
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, DisconnectedError, TimeoutExpired, WakeupError
-from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from kcli.protocol.messages.heartbeat import HeartbeatResponse
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kcli.protocol.registry import ApiKey
 from kcli.structs import Node
 from tests.client.fake_cluster import FakeCluster, failure_of
+from tests.network.memory import MemoryPeer
 
 
 def test_another_node_is_asked_after_a_disconnection() -> None:

@@ -9,7 +9,6 @@ from kcli.client.requests import fan_out
 from kcli.client.routing import GROUP, Coordinators, ask_coordinator, ask_leaders, find_coordinators, locate_controller
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired
-from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kcli.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kcli.protocol.messages.delete_records import (
@@ -29,6 +28,7 @@ from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kcli.protocol.registry import ApiKey
 from kcli.structs import Node, TopicPartition
 from tests.client.fake_cluster import FakeCluster, failure_of
+from tests.network.memory import MemoryPeer
 
 T0, T1, T2 = (TopicPartition("orders", n) for n in range(3))
 

@@ -17,7 +17,6 @@ from kcli.client.connect import connect
 from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
-from kcli.network.memory import MemoryPeer, MemorySelector
 from kcli.protocol.codec import decode
 from kcli.protocol.headers import decode_request_header, encode_response
 from kcli.protocol.messages import api_versions, fetch, find_coordinator, list_offsets, metadata, offset_fetch
@@ -25,6 +24,7 @@ from kcli.protocol.messages import offset_for_leader_epoch as epochs
 from kcli.protocol.records.builder import NewRecord, build_batch
 from kcli.protocol.registry import ApiKey, request_type
 from kcli.structs import TopicPartition
+from tests.network.memory import MemoryPeer, MemorySelector
 
 SPOKEN = {
     ApiKey.FETCH: (4, 17),

@@ -14,7 +14,7 @@ from kcli.client.config import ConsumerConfig
 from kcli.consumer.consumer import Consumer
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConcurrentUse, ConfigError, KcliError, WakeupError
-from kcli.network.poller import SocketPoller
+from kcli.network.poller import Poller
 from kcli.producer.producer import Producer
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitResponse,
@@ -282,12 +282,12 @@ def test_a_failed_asynchronous_commit_without_a_callback_is_logged(caplog: pytes
 
 
 @pytest.fixture
-def open_pollers(monkeypatch: pytest.MonkeyPatch) -> list[SocketPoller]:
+def open_pollers(monkeypatch: pytest.MonkeyPatch) -> list[Poller]:
     """The pollers, each with three descriptors, that are open."""
-    pollers: list[SocketPoller] = []
-    begin, close = SocketPoller.__init__, SocketPoller.close
-    monkeypatch.setattr(SocketPoller, "__init__", lambda self: (begin(self), pollers.append(self))[0])
-    monkeypatch.setattr(SocketPoller, "close", lambda self: (close(self), pollers.remove(self))[0])
+    pollers: list[Poller] = []
+    begin, close = Poller.__init__, Poller.close
+    monkeypatch.setattr(Poller, "__init__", lambda self: (begin(self), pollers.append(self))[0])
+    monkeypatch.setattr(Poller, "close", lambda self: (close(self), pollers.remove(self))[0])
     return pollers
 
 
@@ -315,7 +315,7 @@ UNREACHABLE = {"bootstrap_servers": "127.0.0.1:1", "default_api_timeout_ms": 20}
 def test_a_constructor_that_fails_closes_what_it_opened(
     construct: Callable[[], object],
     module: str | None,
-    open_pollers: list[SocketPoller],
+    open_pollers: list[Poller],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if module is not None:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kcli.clock import ManualClock, SystemClock
-from kcli.network.memory import MemoryPeer, MemorySelector
-from kcli.network.selector import Selector, SelectorLike
+from kcli.network.selector import Selector
+from tests.network.memory import MemoryPeer, MemorySelector
 
 Address = tuple[int, Any]
 
@@ -72,9 +72,9 @@ class Harness:
 
     address: Address
     closed_address: Address
-    selector: SelectorLike
+    selector: Selector
 
-    def __init__(self, selector: SelectorLike) -> None:
+    def __init__(self, selector: Selector) -> None:
         self.selector = selector
         self.sends: list[str] = []
         self.receives: list[tuple[str, bytes]] = []

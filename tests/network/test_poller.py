@@ -11,13 +11,13 @@ import pytest
 
 from kcli.network.channel import READY, KafkaChannel
 from kcli.network.framing import FrameReader
-from kcli.network.poller import SocketPoller
+from kcli.network.poller import Poller
 from kcli.network.transport import PlainTransport
 
 
 @pytest.mark.parametrize(("asked_ms", "waited_s"), [(0, 0), (250, 0.25), (60_000, 1), (float("inf"), 1)])
 def test_a_wait_ends_within_a_second_so_that_signals_are_heard(asked_ms: float, waited_s: float) -> None:
-    with closing(SocketPoller()) as poller, patch.object(poller._select, "select", return_value=[]) as select:
+    with closing(Poller()) as poller, patch.object(poller._select, "select", return_value=[]) as select:
         assert poller.wait(asked_ms) == []
     select.assert_called_once_with(waited_s)
 
@@ -25,7 +25,7 @@ def test_a_wait_ends_within_a_second_so_that_signals_are_heard(asked_ms: float, 
 def test_a_channel_whose_removal_a_signal_interrupted_is_removed_again() -> None:
     """The selector has forgotten the socket, and the signal came before the channel was marked."""
     near, far = socket.socketpair()
-    with closing(near), closing(far), closing(SocketPoller()) as poller:
+    with closing(near), closing(far), closing(Poller()) as poller:
         channel = KafkaChannel("a", PlainTransport(near), "peer", FrameReader(1024), state=READY)
         poller.watch(channel)
         unregister = poller._select.unregister

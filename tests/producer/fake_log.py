@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from kcli.client.config import ProducerConfig
 from kcli.client.connect import connect
-from kcli.network.memory import MemoryPeer
 from kcli.producer.producer import Producer
 from kcli.protocol.messages.init_producer_id import InitProducerIdResponse
 from kcli.protocol.messages.produce import (
@@ -24,6 +23,7 @@ from kcli.protocol.records.record import NewRecord
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
 from tests.client.fake_cluster import FakeCluster, in_the_middle
+from tests.network.memory import MemoryPeer
 
 OUT_OF_ORDER = 45
 

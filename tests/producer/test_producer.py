@@ -12,7 +12,6 @@ import pytest
 from kcli.client.config import ProducerConfig
 from kcli.error_codes import ErrorCode
 from kcli.errors import AuthenticationError, BrokerError, ConfigError, KcliError, TimeoutExpired
-from kcli.network.memory import MemoryPeer
 from kcli.producer.batches import Outcome, RecordMetadata
 from kcli.producer.producer import Producer
 from kcli.protocol.messages.produce import ProduceResponse
@@ -21,6 +20,7 @@ from kcli.protocol.records.record import NewRecord, NewRecords
 from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
 from tests.client.sasl_gate import ALICE, SaslGate
+from tests.network.memory import MemoryPeer
 from tests.producer.fake_log import FakeLog, Fault, poll_until
 
 ORDERS = TopicPartition("orders", 0)

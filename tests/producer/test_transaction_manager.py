@@ -18,7 +18,6 @@ from kcli.errors import (
     TransactionFailed,
     WakeupError,
 )
-from kcli.network.memory import MemoryPeer
 from kcli.producer.producer import Producer
 from kcli.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from kcli.protocol.messages.add_partitions_to_txn import (
@@ -38,6 +37,7 @@ from kcli.protocol.messages.txn_offset_commit import (
 from kcli.protocol.records.batch import HEADER, TRANSACTIONAL_BIT
 from kcli.protocol.registry import ApiKey
 from kcli.structs import GroupMetadata, OffsetAndMetadata, TopicPartition
+from tests.network.memory import MemoryPeer
 from tests.producer.fake_log import FakeLog, Fault
 
 ORDERS = TopicPartition("orders", 0)

@@ -19,7 +19,7 @@ from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
 from kcli.errors import KcliError, ProtocolError
 from kcli.host_names import resolve
-from kcli.network.selector import SelectorLike
+from kcli.network.selector import Selector
 from kcli.network.transport import SocketAddress
 from kcli.protocol.headers import decode_response, encode_request
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -305,7 +305,7 @@ class NetworkPeers:
 
     def __init__(
         self,
-        selector: SelectorLike,
+        selector: Selector,
         timer: Timer,
         clock: Clock,
         *,
@@ -429,7 +429,7 @@ class NetworkPeers:
         self._by_connection.pop(id, None)
         self._selector.close(id)
 
-    def dispatch(self, selector: SelectorLike) -> None:
+    def dispatch(self, selector: Selector) -> None:
         """Take the events of these connections out of the results of a poll, and process them."""
         peers = self._by_connection
         if not peers:

@@ -30,7 +30,7 @@ from kcli.broker.testing.control import DROP, SILENCE, Control, Delay, Verdict
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ProtocolError
-from kcli.network.selector import Selector, SelectorLike
+from kcli.network.selector import Selector
 from kcli.protocol.registry import ApiKey, api_name
 from kcli.protocol.wire import Message, Request
 
@@ -69,7 +69,7 @@ _OF_CONTROLLERS = frozenset({ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.
 class OutgoingConnections(Protocol):
     """The owner of connections to other processes in the selector of a `SocketServer`."""
 
-    def dispatch(self, selector: SelectorLike) -> None:
+    def dispatch(self, selector: Selector) -> None:
         """Take the events of its connections out of the results of a poll, and process them."""
 
 

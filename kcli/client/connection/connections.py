@@ -14,7 +14,7 @@ from kcli.structs import Node
 if TYPE_CHECKING:
     from kcli.client.config import ClientConfig
     from kcli.client.connection.security import ClientSecurity
-    from kcli.network.selector import SelectorLike
+    from kcli.network.selector import Selector
 
 Resolve = Callable[[str, int], Sequence[SocketAddress]]
 
@@ -32,7 +32,7 @@ class Connections:
 
     def __init__(
         self,
-        selector: SelectorLike,
+        selector: Selector,
         states: ConnectionStates,
         config: ClientConfig,
         resolve: Resolve = resolve,

@@ -37,7 +37,7 @@ from kcli.structs import Node
 if TYPE_CHECKING:
     from kcli.client.config import ClientConfig
     from kcli.client.connection.security import ClientSecurity
-    from kcli.network.selector import SelectorLike
+    from kcli.network.selector import Selector
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class NetworkClient:
 
     def __init__(
         self,
-        selector: SelectorLike,
+        selector: Selector,
         metadata: Metadata,
         config: ClientConfig,
         clock: Clock,

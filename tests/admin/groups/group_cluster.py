@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kcli.client.consumer_network_client import ConsumerNetworkClient
-from kcli.network.memory import MemoryPeer
 from kcli.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from kcli.protocol.consumer_protocol import TopicPartitions as Blob
 from kcli.protocol.messages import (
@@ -22,6 +21,7 @@ from kcli.protocol.registry import ApiKey
 from kcli.protocol.wire import Message
 from kcli.structs import TopicPartition
 from tests.client.fake_cluster import FakeCluster
+from tests.network.memory import MemoryPeer
 
 GROUP_ID_NOT_FOUND, NOT_COORDINATOR, NOT_LEADER = 69, 16, 6
 CLASSIC, CONSUMER = "classic", "consumer"

@@ -11,7 +11,6 @@ from kcli.admin.groups.group import GroupMember
 from kcli.admin.groups.removal import delete_groups, remove_members
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, OutcomeUnknown, ProtocolError
-from kcli.network.memory import MemoryPeer
 from kcli.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from kcli.protocol.consumer_protocol import TopicPartitions as Blob
 from kcli.protocol.messages import consumer_group_describe as consumer
@@ -22,6 +21,7 @@ from kcli.protocol.messages import streams_group_describe as streams
 from kcli.protocol.registry import ApiKey
 from kcli.structs import Node, TopicPartition
 from tests.admin.groups.group_cluster import FakeGroup, GroupCluster
+from tests.network.memory import MemoryPeer
 
 NODE = Node(2, "b", 9092)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

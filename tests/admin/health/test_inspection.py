@@ -10,7 +10,6 @@ from kcli.admin.health.inspection import inspect_cluster
 from kcli.admin.health.inventory import BROKERS, DISKS, TOPIC_SETTINGS, TOPICS, VERSIONS, Inventory, LogDir
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
-from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from kcli.protocol.messages.describe_configs import DescribeConfigsResponse, DescribeConfigsResult
 from kcli.protocol.messages.describe_log_dirs import (
@@ -22,6 +21,7 @@ from kcli.protocol.messages.describe_log_dirs import (
 from kcli.protocol.registry import ApiKey
 from kcli.protocol.wire import Message
 from tests.client.fake_cluster import Answer, FakeCluster
+from tests.network.memory import MemoryPeer
 
 DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 

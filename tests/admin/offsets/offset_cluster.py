@@ -8,12 +8,12 @@ from typing import Any
 
 from kcli.admin.groups.group import CLASSIC
 from kcli.error_codes import ErrorCode
-from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages import offset_commit, offset_delete, offset_fetch
 from kcli.protocol.registry import ApiKey
 from kcli.protocol.wire import Message
 from kcli.structs import OffsetAndMetadata, TopicPartition
 from tests.admin.groups.group_cluster import FakeGroup, GroupCluster
+from tests.network.memory import MemoryPeer
 
 GROUP_ID_NOT_FOUND, INVALID_COMMIT_OFFSET_SIZE = 69, 28
 

@@ -17,12 +17,12 @@ from kcli.admin.plan import Applied, PlanRefused
 from kcli.admin.snapshots import Snapshot, SnapshotError, SnapshotStore
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, IncompleteResponse, KcliError, OutcomeUnknown, Refused, TimeoutExpired
-from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from kcli.protocol.registry import ApiKey
 from kcli.structs import Node, OffsetAndMetadata, TopicPartition
 from tests.admin.groups.group_cluster import CONSUMER, partitions
 from tests.admin.offsets.offset_cluster import OffsetCluster
+from tests.network.memory import MemoryPeer
 
 T0, T1, T2 = partitions(0, 1, 2)
 OLD = OffsetAndMetadata(40, 3, "by the app, caf\u00e9 \u0000\u2028")

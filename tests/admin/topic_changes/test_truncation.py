@@ -21,7 +21,6 @@ from kcli.client.connect import connect
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, OutcomeUnknown, Refused, TimeoutExpired
 from kcli.log_place import LOG_END, Place
-from kcli.network.memory import MemoryPeer
 from kcli.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -37,6 +36,7 @@ from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
 from tests.cli.loopback import loopback_broker
 from tests.client.fake_cluster import FakeCluster
+from tests.network.memory import MemoryPeer
 
 TP = TopicPartition("t", 0)
 NOBODY = GroupPositions({})

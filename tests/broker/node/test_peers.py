@@ -9,7 +9,6 @@ from kcli.broker.node.peers import NetworkPeers, PeerError
 from kcli.broker.serving.timer import Timer
 from kcli.clock import ManualClock
 from kcli.error_codes import ErrorCode
-from kcli.network.memory import MemoryPeer, MemorySelector
 from kcli.network.transport import SocketAddress
 from kcli.protocol.codec import decode
 from kcli.protocol.headers import decode_request_header, encode_response
@@ -18,6 +17,7 @@ from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, Brok
 from kcli.protocol.messages.describe_cluster import DescribeClusterRequest
 from kcli.protocol.registry import request_type
 from tests.broker.node.images import broker_record, image_of
+from tests.network.memory import MemoryPeer, MemorySelector
 
 
 def address(host: str, port: int) -> list[SocketAddress]:

@@ -18,7 +18,6 @@ from kcli.client.consumer_network_client import ConsumerNetworkClient
 from kcli.client.requests import ask_any, ask_node
 from kcli.error_codes import ErrorCode
 from kcli.errors import AuthenticationError, KcliError, TimeoutExpired
-from kcli.network.memory import MemoryPeer
 from kcli.protocol.headers import encode_response
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -28,6 +27,7 @@ from kcli.security.sasl import ServerExchange
 from kcli.security.sasl.plain import plain_server
 from kcli.security.sasl.scram import scram_credential, scram_server
 from tests.client.fake_cluster import FakeCluster, failure_of
+from tests.network.memory import MemoryPeer
 
 PASSWORD = "correct horse"
 PLAIN = {

@@ -1,4 +1,4 @@
-"""A selector without sockets, for tests: the test holds the far end of every connection and owns the clock."""
+"""A selector without sockets: the test holds the far end of every connection and owns the clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from selectors import EVENT_READ, EVENT_WRITE
 from kcli.clock import ManualClock
 from kcli.network.channel import KafkaChannel
 from kcli.network.framing import DEFAULT_MAX_FRAME_BYTES, LENGTH, Buffer, UnsentPart
-from kcli.network.poller import Watched
+from kcli.network.poller import Poller, Watched
 from kcli.network.selector import Selector
 from kcli.network.transport import SocketAddress, Transport, TransportFactory, format_address
 
@@ -205,7 +205,7 @@ class MemorySelector(Selector):
         return peer, True
 
 
-class _MemoryPoller:
+class _MemoryPoller(Poller):
     """Finds channels with events from their far end; advances the clock while there are none."""
 
     def __init__(self, network: MemorySelector, clock: ManualClock) -> None:
