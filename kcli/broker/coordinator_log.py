@@ -6,6 +6,7 @@ Groups are in __consumer_offsets, transactional ids in __transaction_state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from kcli.broker.log.file_records import has_valid_checksum
@@ -47,6 +48,7 @@ def coordinator_error(error: ErrorCode) -> ErrorCode:
     return _COORDINATOR_ERRORS.get(error, error)
 
 
+@lru_cache(1000)
 def key_hash(key: str) -> int:
     """Java's String.hashCode of an id (over UTF-16 units) without its sign, as in Kafka's Utils.abs.
 

@@ -175,7 +175,11 @@ class CoordinatorPartitions:
         tp = self.partition_of(key)
         manager = self._replica_manager
         partition = manager.partition(tp)
-        end = partition.log.log_end_offset if partition is not None else 0
+        end = 0
+        if partition is not None:
+            end = partition.log.log_end_offset
+            if partition.is_leader and partition.log.high_watermark == end and manager.log_manager.failed is None:
+                return answer
         deadline_ms = self._clock.now_ms() + (self._timeout_ms if timeout_ms is None else timeout_ms)
         waiting = DelayedAnswer(deadline_ms, tp, end, manager.partition_or_error)
         if manager.produces.try_complete_else_watch(waiting, [tp]):

@@ -42,7 +42,7 @@ class _Many(NamedTuple):
     first_version: int = 0
 
 
-_MANY = {
+_MANY: dict[int, _Many] = {
     ApiKey.DESCRIBE_GROUPS: _Many("groups", "groups", str),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _Many("group_ids", "groups", str),
     ApiKey.DELETE_GROUPS: _Many("groups_names", "results", str),
@@ -60,13 +60,15 @@ def handle(
         if partitions.is_loading:
             return error_response(context, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return module.handle(broker, request, context)
-    many = _MANY.get(ApiKey(key))
+    many = _MANY.get(key)
     if many is None or context.api_version < many.first_version:
         if request.group_id == "" and key in _NEEDS_GROUP_ID:
             return module.handle(broker, request, context)
         return _answer(module, partitions, broker, request.group_id, request, context)
-    answers = []
     groups = getattr(request, many.requested)
+    if len(groups) == 1:
+        return _answer(module, partitions, broker, many.group_id(groups[0]), request, context)
+    answers = []
     for group in dict.fromkeys(groups) if key == ApiKey.DELETE_GROUPS else groups:
         part = copy(request)
         setattr(part, many.requested, [group])
