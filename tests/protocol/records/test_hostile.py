@@ -153,7 +153,6 @@ def test_no_changed_byte_of_a_vector_raises():
             check_hostile(changed, check_crcs=True)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("libraries")
 def test_random_damage_does_not_raise():
     good = seeds(random.Random(5))
