@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kcli.admin.cluster import api_versions
 from kcli.admin.groups.group import CLASSIC, CONSUMER
 from kcli.client.connection.connection_check import Facts, Step
-from kcli.client.requests import ask_any, ask_nodes, half_deadline
+from kcli.client.requests import ask_any, half_deadline
 from kcli.client.routing import Coordinators, all_brokers
 from kcli.errors import BrokerError, DisconnectedError, KcliError, UnsupportedVersion
 from kcli.protocol.acls import operation_names
@@ -64,13 +65,8 @@ def _cluster(client: ConsumerNetworkClient, deadline_ms: float) -> tuple[str, Fa
 
 
 def _brokers(client: ConsumerNetworkClient, deadline_ms: float) -> tuple[str, Facts]:
-    from kcli import __version__
-    from kcli.protocol.messages.api_versions import ApiVersionsRequest
-
     nodes = all_brokers(client, deadline_ms)
-    request = ApiVersionsRequest(client_software_name="kcli", client_software_version=__version__)
-    until_ms = min(deadline_ms, client.clock.now_ms() + _PATIENCE_MS)
-    answers = ask_nodes(client, nodes, request, until_ms)
+    answers = api_versions(client, nodes, min(deadline_ms, client.clock.now_ms() + _PATIENCE_MS))
     if answers.errors:
         first, *others = answers.errors.values()
         more = f" (and {len(others)} more)" if others else ""

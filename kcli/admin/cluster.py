@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.client.requests import ask_any, ask_node
-from kcli.errors import BrokerError, ProtocolError, UnsupportedVersion
+from kcli.client.requests import Results, ask_any, ask_nodes
+from kcli.errors import ProtocolError, UnsupportedVersion
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.protocol.messages.api_versions import ApiVersionsResponse
     from kcli.structs import Node
 
 
@@ -38,11 +40,11 @@ class VersionRange(NamedTuple):
 
 
 class NodeVersions(NamedTuple):
-    """API versions of one broker by API key, and the finalized levels of the cluster's features by name."""
+    """API versions of one broker by API key; by name, the features that it supports and their finalized levels."""
 
-    node: Node
-    apis: dict[int, VersionRange]
-    features: dict[str, int]
+    apis: Mapping[int, VersionRange]
+    supported_features: Mapping[str, VersionRange]
+    features: Mapping[str, int] = {}
 
 
 def describe_cluster(client: ConsumerNetworkClient, deadline_ms: float) -> ClusterDescription:
@@ -69,18 +71,27 @@ def describe_cluster(client: ConsumerNetworkClient, deadline_ms: float) -> Clust
     return ClusterDescription(response.cluster_id, response.controller_id, sorted(brokers, key=lambda b: b.id))
 
 
-def api_versions(client: ConsumerNetworkClient, node: Node, deadline_ms: float) -> NodeVersions:
-    """Request the API versions of this broker."""
+def api_versions(
+    client: ConsumerNetworkClient, nodes: Iterable[Node], deadline_ms: float
+) -> Results[Node, NodeVersions]:
+    """Return the API versions of each of these brokers; one that does not answer is an error."""
     from kcli import __version__
     from kcli.protocol.messages.api_versions import ApiVersionsRequest
 
     request = ApiVersionsRequest(client_software_name="kcli", client_software_version=__version__)
-    response = ask_node(client, node, request, deadline_ms)
-    if response.error_code:
-        raise BrokerError(response.error_code, node=node.id)
-    apis = {api.api_key: VersionRange(api.min_version, api.max_version) for api in response.api_keys}
-    features = {feature.name: feature.max_version_level for feature in response.finalized_features}
-    return NodeVersions(node, apis, features)
+    answers = ask_nodes(client, nodes, request, deadline_ms)
+    return Results({node: _versions(response) for node, response in answers.values.items()}, answers.errors)
+
+
+def _versions(response: ApiVersionsResponse) -> NodeVersions:
+    return NodeVersions(
+        {api.api_key: VersionRange(api.min_version, api.max_version) for api in response.api_keys},
+        {
+            feature.name: VersionRange(feature.min_version, feature.max_version)
+            for feature in response.supported_features
+        },
+        {row.name: row.max_version_level for row in response.finalized_features},
+    )
 
 
 def own_versions() -> dict[int, VersionRange]:

@@ -6,17 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.topics import ask_controller
-from kcli.client.requests import Results, ask_any, ask_node
+from kcli.client.requests import Results, ask_any
 from kcli.errors import KcliError
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.protocol.messages.describe_configs import DescribeConfigsResponse
+    from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
     from kcli.protocol.messages.incremental_alter_configs import (
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsResponse,
     )
-    from kcli.structs import Node
 
 TOPIC = 2
 BROKER = 4
@@ -44,6 +43,22 @@ class Setting(NamedTuple):
     sensitive: bool = False
 
 
+def configs_request(
+    resource_type: int, names: Iterable[str], keys: Sequence[str] | None = None, *, with_synonyms: bool = False
+) -> DescribeConfigsRequest:
+    """Return the request for all settings, or these `keys`, of the resources; a broker answers for itself only."""
+    from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+    wanted = None if keys is None else list(keys)
+    return DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=wanted)
+            for name in names
+        ],
+        include_synonyms=with_synonyms,
+    )
+
+
 def describe_configs(
     client: ConsumerNetworkClient,
     resource_type: int,
@@ -51,22 +66,10 @@ def describe_configs(
     deadline_ms: float,
     *,
     keys: Sequence[str] | None = None,
-    node: Node | None = None,
 ) -> Results[str, list[Setting]]:
-    """Return all settings, or these `keys`, of the resources. For a broker, give its `node`."""
-    from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-
-    names, wanted = list(names), None if keys is None else list(keys)
-    request = DescribeConfigsRequest(
-        resources=[
-            DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=wanted)
-            for name in names
-        ]
-    )
-    if node is not None:
-        results = read_configs(ask_node(client, node, request, deadline_ms))
-    else:
-        results = read_configs(ask_any(client, request, deadline_ms))
+    """Return all settings, or these `keys`, of topics or groups."""
+    names = list(names)
+    results = read_configs(ask_any(client, configs_request(resource_type, names, keys), deadline_ms))
     results.fill_missing(names, "DescribeConfigs")
     return results
 
@@ -102,21 +105,12 @@ def own_settings(
     client: ConsumerNetworkClient, resource_type: int, names: Iterable[str], deadline_ms: float
 ) -> Results[str, dict[str, OwnSetting]]:
     """Return all settings of these topics or groups by name, with the values that they have without their own."""
-    from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-
     names = list(names)
     results: Results[str, dict[str, OwnSetting]] = Results()
     if not names:
         return results
-    request = DescribeConfigsRequest(
-        resources=[
-            DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
-            for name in names
-        ],
-        include_synonyms=True,
-    )
     own_source = SOURCES[1] if resource_type == TOPIC else SOURCES[8]
-    response = ask_any(client, request, deadline_ms)
+    response = ask_any(client, configs_request(resource_type, names, with_synonyms=True), deadline_ms)
     for result in response.results:
         name = result.resource_name
         if result.error_code:

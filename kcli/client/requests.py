@@ -302,17 +302,36 @@ def ask_nodes(
 ) -> Results[Node, R]:
     """Send the same request to each of these nodes. An error code of the whole response is the error of its node."""
 
+    def read(node: Node, response: R) -> R | KcliError:
+        code = next(error_codes_in(response), 0)
+        return response.broker_error(code, node=node.id) if code else response
+
+    return ask_each(client, nodes, lambda _node: request, read, deadline_ms, min_version=min_version)
+
+
+def ask_each(
+    client: ConsumerNetworkClient,
+    nodes: Iterable[Node],
+    build: Callable[[Node], Request[R]],
+    read: Callable[[Node, R], T | KcliError],
+    deadline_ms: float,
+    *,
+    min_version: int | None = None,
+) -> Results[Node, T]:
+    """Send one request to each of these nodes, side by side; `read` returns the value or the error of a response."""
+
     def locate(keys: Sequence[Node], _failures: Mapping[Node, KcliError], _deadline_ms: float) -> Located[Node]:
         located: Located[Node] = Located()
         for node in keys:
             located.add(node, node)
         return located
 
-    def read(response: R, keys: Sequence[Node]) -> Iterator[tuple[Node, R | KcliError]]:
-        code = next(error_codes_in(response), 0)
-        yield keys[0], response.broker_error(code, node=keys[0].id) if code else response
+    def read_one(response: R, keys: Sequence[Node]) -> Iterator[tuple[Node, T | KcliError]]:
+        yield keys[0], read(keys[0], response)
 
-    return fan_out(client, nodes, locate, lambda _node, _nodes: request, read, deadline_ms, min_version=min_version)
+    return fan_out(
+        client, nodes, locate, lambda node, _nodes: build(node), read_one, deadline_ms, min_version=min_version
+    )
 
 
 def ask_any(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcli.admin.configs import BROKER, TOPIC, OwnSetting, Setting, alter_configs, describe_configs, own_settings
+from kcli.admin.configs import TOPIC, OwnSetting, Setting, alter_configs, describe_configs, own_settings
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -45,9 +45,8 @@ def test_settings_have_their_source() -> None:
     with loopback_broker({DescribeConfigsRequest: answer}) as broker, asking(broker) as (client, deadline):
         found = describe_configs(client, TOPIC, ["t1", "t2"], deadline)
         asked = broker.requests[-1].resources
-        node = next(iter(client.topics_metadata([], deadline).nodes.values()))
-        describe_configs(client, BROKER, ["1"], deadline, keys=["a"], node=node)
-        of_broker = broker.requests[-1].resources
+        describe_configs(client, TOPIC, ["t1"], deadline, keys=["a"])
+        with_keys = broker.requests[-1].resources
     assert found.values["t1"] == [
         Setting("a", "1", "topic"),
         Setting("b", "1", "unknown"),
@@ -58,7 +57,7 @@ def test_settings_have_their_source() -> None:
         (2, "t1", None),
         (2, "t2", None),
     ]
-    assert [(r.resource_type, r.resource_name, r.configuration_keys) for r in of_broker] == [(4, "1", ["a"])]
+    assert [(r.resource_type, r.resource_name, r.configuration_keys) for r in with_keys] == [(2, "t1", ["a"])]
 
 
 def described(*settings: DescribeConfigsResourceResult) -> DescribeConfigsResponse:

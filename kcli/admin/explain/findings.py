@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.structs import TopicPartition
@@ -37,14 +37,17 @@ def sort_by_severity(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
-def format_numbers(numbers: Iterable[int]) -> str:
-    """Return partition numbers with runs joined: `0-3, 7 and 12 more`."""
-    return format_partitions(numbers, ", ", at_most=_MOST_NAMES)
+def exceeds(findings: Iterable[Finding], fail_on: Collection[str]) -> bool:
+    """Return whether a finding has one of these kinds, or one of these severities or a higher one."""
+    lowest = max((SEVERITIES.index(name) for name in fail_on if name in SEVERITIES), default=-1)
+    return any(finding.kind in fail_on or SEVERITIES.index(finding.severity) <= lowest for finding in findings)
 
 
 def format_topic_partitions(topic: str, partitions: Sequence[int]) -> str:
     """Return partitions of one topic: `orders-3`, `orders partitions 0-2`."""
-    return f"{topic}-{partitions[0]}" if len(partitions) == 1 else f"{topic} partitions {format_numbers(partitions)}"
+    if len(partitions) == 1:
+        return f"{topic}-{partitions[0]}"
+    return f"{topic} partitions {format_partitions(partitions, ', ', at_most=_MOST_NAMES)}"
 
 
 def join_partitions(partitions: Iterable[TopicPartition]) -> str:
@@ -57,6 +60,16 @@ def join_names(names: Iterable[str], separator: str = ", ") -> str:
     names = list(names)
     rest = len(names) - _MOST_NAMES
     return separator.join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def name_brokers(nodes: Collection[int]) -> str:
+    """Return `broker 3`, `brokers 1, 2` or `none`."""
+    return f"broker{'' if len(nodes) == 1 else 's'} {join_names(map(str, nodes))}" if nodes else "none"
+
+
+def one_of_brokers(nodes: Collection[int]) -> str:
+    """Return `broker 3`, or `one of brokers 1, 2`."""
+    return name_brokers(nodes) if len(nodes) == 1 else f"one of {name_brokers(nodes)}"
 
 
 def quantity(number: int, noun: str) -> str:

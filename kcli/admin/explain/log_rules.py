@@ -11,7 +11,8 @@ from kcli.admin.explain.findings import (
     WARNING,
     Finding,
     format_topic_partitions,
-    join_names,
+    name_brokers,
+    one_of_brokers,
     quantity,
 )
 from kcli.admin.groups.lag import CREATE_TIME
@@ -47,18 +48,11 @@ def leaderless_partitions(facts: Observations) -> Iterator[Finding]:
             "leaderless",
             PROBLEM,
             format_topic_partitions(name, [info.partition for info in leaderless]),
-            f"No leader. Replicas: {_brokers(replicas)}; in sync: {_brokers(in_sync)}; offline: {_brokers(offline)}.",
-            f"Start {_one_of(in_sync or offline or replicas)}. An unclean leader election would make another replica "
-            "the leader and lose records.",
+            f"No leader. Replicas: {name_brokers(replicas)}; in sync: {name_brokers(in_sync)}; "
+            f"offline: {name_brokers(offline)}.",
+            f"Start {one_of_brokers(in_sync or offline or replicas)}. An unclean leader election would make another "
+            "replica the leader and lose records.",
         )
-
-
-def _brokers(nodes: list[int]) -> str:
-    return f"broker{'' if len(nodes) == 1 else 's'} {join_names(map(str, nodes))}" if nodes else "none"
-
-
-def _one_of(nodes: list[int]) -> str:
-    return _brokers(nodes) if len(nodes) == 1 else f"one of {_brokers(nodes)}"
 
 
 def open_transactions(facts: Observations) -> Iterator[Finding]:

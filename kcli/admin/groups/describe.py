@@ -124,59 +124,31 @@ def classic_group(described: classic.DescribedGroup, coordinator: Node) -> Group
 def consumer_group(described: consumer.DescribedGroup, coordinator: Node) -> Group:
     """Return a consumer group (KIP-848); some of its members may use the classic protocol."""
     members = (
-        GroupMember(
-            member.member_id,
-            member.client_id,
-            _host(member.client_host),
-            member.instance_id,
-            member.rack_id or None,
-            tuple(sorted(member.subscribed_topic_names)),
-            member.subscribed_topic_regex or None,
-            _named_partitions(member.assignment.topic_partitions),
-            _named_partitions(member.target_assignment.topic_partitions),
-            epoch=member.member_epoch,
+        _member(
+            member,
+            instance_id=member.instance_id,
+            topics=tuple(sorted(member.subscribed_topic_names)),
+            pattern=member.subscribed_topic_regex or None,
+            owned=_named_partitions(member.assignment.topic_partitions),
+            target=_named_partitions(member.target_assignment.topic_partitions),
             member_type=_MEMBER_TYPES.get(member.member_type),
         )
         for member in described.members
     )
-    return Group(
-        described.group_id,
-        CONSUMER,
-        described.group_state,
-        coordinator,
-        PROTOCOL_TYPE,
-        described.assignor_name,
-        described.group_epoch,
-        described.assignment_epoch,
-        _sorted(members),
-    )
+    return _group(CONSUMER, described, coordinator, members, PROTOCOL_TYPE, described.assignor_name)
 
 
 def share_group(described: share.DescribedGroup, coordinator: Node) -> Group:
     """Return a share group, whose members share partitions record by record (KIP-932)."""
     members = (
-        GroupMember(
-            member.member_id,
-            member.client_id,
-            _host(member.client_host),
-            rack=member.rack_id or None,
+        _member(
+            member,
             topics=tuple(sorted(member.subscribed_topic_names)),
             owned=_named_partitions(member.assignment.topic_partitions),
-            epoch=member.member_epoch,
         )
         for member in described.members
     )
-    return Group(
-        described.group_id,
-        SHARE,
-        described.group_state,
-        coordinator,
-        SHARE,
-        described.assignor_name,
-        described.group_epoch,
-        described.assignment_epoch,
-        _sorted(members),
-    )
+    return _group(SHARE, described, coordinator, members, SHARE, described.assignor_name)
 
 
 def streams_group(described: streams.DescribedGroup, coordinator: Node) -> Group:
@@ -195,29 +167,50 @@ def streams_group(described: streams.DescribedGroup, coordinator: Node) -> Group
         return _partitions((topic, task.partitions) for task in tasks for topic in reads.get(task.subtopology_id, ()))
 
     members = (
-        GroupMember(
-            member.member_id,
-            member.client_id,
-            _host(member.client_host),
-            member.instance_id,
-            member.rack_id or None,
-            tuple(sorted({topic for topics in reads.values() for topic in topics})),
+        _member(
+            member,
+            instance_id=member.instance_id,
+            topics=tuple(sorted({topic for topics in reads.values() for topic in topics})),
             owned=partitions(member.assignment.active_tasks),
             target=partitions(member.target_assignment.active_tasks),
-            epoch=member.member_epoch,
             member_type=CLASSIC if member.is_classic else None,
         )
         for member in described.members
     )
+    return _group(STREAMS, described, coordinator, members, STREAMS)
+
+
+def _member(described: Any, **own: Any) -> GroupMember:
+    """Return a member of a group whose broker assigns; `own` are the fields that its type of group has."""
+    return GroupMember(
+        described.member_id,
+        described.client_id,
+        _host(described.client_host),
+        rack=described.rack_id or None,
+        epoch=described.member_epoch,
+        **own,
+    )
+
+
+def _group(
+    kind: str,
+    described: Any,
+    coordinator: Node,
+    members: Iterable[GroupMember],
+    protocol_type: str,
+    assignor: str = "",
+) -> Group:
+    """Return a group of this type whose broker assigns."""
     return Group(
         described.group_id,
-        STREAMS,
+        kind,
         described.group_state,
         coordinator,
-        STREAMS,
-        epoch=described.group_epoch,
-        target_epoch=described.assignment_epoch,
-        members=_sorted(members),
+        protocol_type,
+        assignor,
+        described.group_epoch,
+        described.assignment_epoch,
+        _sorted(members),
     )
 
 

@@ -7,14 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kcli.admin.explain.findings import PROBLEM, WARNING, Finding, join_names, quantity
-from kcli.admin.health.partition_rules import name_brokers
+from kcli.admin.explain.findings import PROBLEM, WARNING, Finding, join_names, name_brokers, quantity
 from kcli.text import format_size
 
 if TYPE_CHECKING:
-    from kcli.admin.cluster import VersionRange
+    from kcli.admin.cluster import NodeVersions, VersionRange
     from kcli.admin.configs import Setting
-    from kcli.admin.health.inventory import BrokerVersions, Inventory, LogDir
+    from kcli.admin.health.inventory import Inventory, LogDir
 
 #: A broker's logs are uneven above this multiple of the mean, and below its inverse.
 UNEVEN = 1.5
@@ -151,7 +150,7 @@ def unlike_versions(facts: Inventory) -> Iterator[Finding]:
         other = facts.versions[nodes[0]]
         differences = [
             *_differences(_named(other.apis), _named(usual.apis)),
-            *_differences(other.features, usual.features),
+            *_differences(other.supported_features, usual.supported_features),
         ]
         yield Finding(
             "unlike-versions",
@@ -162,8 +161,8 @@ def unlike_versions(facts: Inventory) -> Iterator[Finding]:
         )
 
 
-def _signature(versions: BrokerVersions) -> tuple[object, ...]:
-    return tuple(sorted(versions.apis.items())), tuple(sorted(versions.features.items()))
+def _signature(versions: NodeVersions) -> tuple[object, ...]:
+    return tuple(sorted(versions.apis.items())), tuple(sorted(versions.supported_features.items()))
 
 
 def _named(apis: Mapping[int, VersionRange]) -> dict[str, VersionRange]:

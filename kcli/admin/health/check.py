@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kcli.admin.explain.findings import SEVERITIES, Finding, sort_by_severity
+from kcli.admin.explain.findings import Finding, sort_by_severity
 from kcli.admin.health.broker_rules import (
     DISK_FLOOR,
     brokers_down,
@@ -74,9 +74,3 @@ def find_faults(facts: Inventory, *, ignore: Collection[str] = (), disk_floor: i
 def facts_for(ignore: Collection[str]) -> frozenset[str]:
     """Return the facts to request if findings of these kinds are ignored."""
     return frozenset(fact for fact in FACTS for kind, needed in KINDS.items() if fact in needed and kind not in ignore)
-
-
-def exceeds(findings: Iterable[Finding], fail_on: Collection[str]) -> bool:
-    """Return whether a finding has one of these kinds, or one of these severities or a higher one."""
-    lowest = max((SEVERITIES.index(name) for name in fail_on if name in SEVERITIES), default=-1)
-    return any(finding.kind in fail_on or SEVERITIES.index(finding.severity) <= lowest for finding in findings)

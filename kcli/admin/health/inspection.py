@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from kcli.admin.health.inventory import (
     BROKER_SETTINGS,
@@ -16,27 +16,27 @@ from kcli.admin.health.inventory import (
     TRANSACTIONS,
     UNCLEAN_ELECTION,
     VERSIONS,
-    BrokerVersions,
     Failure,
     Inventory,
     LogDir,
 )
-from kcli.client.requests import Located, Results, fan_out, half_deadline
+from kcli.client.requests import Results, ask_each, half_deadline
 from kcli.error_codes import ErrorCode
 from kcli.errors import KcliError, WakeupError
 from kcli.structs import ANONYMOUS, Node, TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.admin.cluster import Broker
+    from kcli.admin.cluster import Broker, NodeVersions
     from kcli.admin.configs import Setting
     from kcli.admin.logs.open_transactions import OpenTransaction
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.metadata import Cluster, TopicInfo
-    from kcli.protocol.messages.api_versions import ApiVersionsResponse
+    from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
     from kcli.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
-    from kcli.protocol.wire import Request
+    from kcli.protocol.wire import Message, Request
 
 T = TypeVar("T")
+R = TypeVar("R", bound="Message")
 
 _PATIENCE_MS = 5_000.0
 _TOPICS_PER_REQUEST = 1_000
@@ -101,14 +101,12 @@ class _Inspection:
             BROKERS, lambda: tuple(describe_cluster(self._client, self._until_ms()).brokers) or listed, listed
         )
 
-    def versions(self, nodes: list[Node]) -> tuple[dict[int, BrokerVersions], dict[int, KcliError]]:
+    def versions(self, nodes: list[Node]) -> tuple[dict[int, NodeVersions], dict[int, KcliError]]:
         """Return the versions of each broker, and the brokers that do not answer within five seconds."""
-        from kcli import __version__
-        from kcli.protocol.messages.api_versions import ApiVersionsRequest
+        from kcli.admin.cluster import api_versions
 
-        request = ApiVersionsRequest(client_software_name="kcli", client_software_version=__version__)
         until_ms = min(self._until_ms(), self._client.clock.now_ms() + _PATIENCE_MS)
-        results = ask_each(self._client, nodes, lambda _node: request, _read_versions, until_ms)
+        results = api_versions(self._client, nodes, until_ms)
         unreachable = {node.id: error for node, error in results.errors.items()}
         return {node.id: versions for node, versions in results.values.items()}, unreachable
 
@@ -134,20 +132,16 @@ class _Inspection:
 
     def broker_settings(self, nodes: list[Node]) -> dict[int, dict[str, Setting]]:
         """Return all settings of each broker by name."""
-        from kcli.admin.configs import BROKER, read_configs
-        from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+        from kcli.admin.configs import BROKER, configs_request, read_configs
 
-        def build(node: Node) -> DescribeConfigsRequest:
-            resource = DescribeConfigsResource(
-                resource_type=BROKER, resource_name=str(node.id), configuration_keys=None
-            )
-            return DescribeConfigsRequest(resources=[resource])
-
-        def read(response: Any) -> dict[str, Setting] | KcliError:
+        def read(_node: Node, response: DescribeConfigsResponse) -> dict[str, Setting] | KcliError:
             configs = read_configs(response)
             for error in configs.errors.values():
                 return error
             return {setting.name: setting for settings in configs.values.values() for setting in settings}
+
+        def build(node: Node) -> DescribeConfigsRequest:
+            return configs_request(BROKER, [str(node.id)])
 
         return self._of_brokers(BROKER_SETTINGS, nodes, build, read)
 
@@ -159,7 +153,11 @@ class _Inspection:
         return self._of_brokers(DISKS, nodes, lambda _node: request, _read_log_dirs)
 
     def _of_brokers(
-        self, fact: str, nodes: list[Node], build: Callable[[Node], Request[Any]], read: Callable[[Any], T | KcliError]
+        self,
+        fact: str,
+        nodes: list[Node],
+        build: Callable[[Node], Request[R]],
+        read: Callable[[Node, R], T | KcliError],
     ) -> dict[int, T]:
         results = ask_each(self._client, nodes, build, read, self._until_ms())
         self.failures += [Failure(fact, f"broker {node.id}", error) for node, error in results.errors.items()]
@@ -189,38 +187,7 @@ class _Inspection:
         return self._attempt(TRANSACTIONS, survey, ())
 
 
-def ask_each(
-    client: ConsumerNetworkClient,
-    nodes: Iterable[Node],
-    build: Callable[[Node], Request[Any]],
-    read: Callable[[Any], T | KcliError],
-    deadline_ms: float,
-) -> Results[Node, T]:
-    """Send one request to each broker side by side; `read` returns the value or the error of a response."""
-
-    def locate(keys: Iterable[Node], _failures: Mapping[Node, KcliError], _deadline_ms: float) -> Located[Node]:
-        located: Located[Node] = Located()
-        for node in keys:
-            located.add(node, node)
-        return located
-
-    def read_one(response: Any, keys: Any) -> Iterator[tuple[Node, T | KcliError]]:
-        yield keys[0], read(response)
-
-    return fan_out(client, nodes, locate, lambda node, _keys: build(node), read_one, deadline_ms)
-
-
-def _read_versions(response: ApiVersionsResponse) -> BrokerVersions | KcliError:
-    from kcli.admin.cluster import VersionRange
-
-    if response.error_code:
-        return response.broker_error(response.error_code)
-    apis = {api.api_key: VersionRange(api.min_version, api.max_version) for api in response.api_keys}
-    features = {row.name: VersionRange(row.min_version, row.max_version) for row in response.supported_features}
-    return BrokerVersions(apis, features)
-
-
-def _read_log_dirs(response: DescribeLogDirsResponse) -> tuple[LogDir, ...] | KcliError:
+def _read_log_dirs(_node: Node, response: DescribeLogDirsResponse) -> tuple[LogDir, ...] | KcliError:
     if response.error_code:
         return response.broker_error(response.error_code)
     if not response.results:  # the refusal of brokers before 3.2, which have no error code for it

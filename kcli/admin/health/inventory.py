@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from kcli.admin.cluster import Broker, VersionRange
+    from kcli.admin.cluster import Broker, NodeVersions
     from kcli.admin.configs import Setting
     from kcli.admin.logs.open_transactions import OpenTransaction
     from kcli.client.metadata import PartitionInfo, TopicInfo
@@ -48,13 +48,6 @@ class LogDir(NamedTuple):
     error: KcliError | None = None
 
 
-class BrokerVersions(NamedTuple):
-    """The API versions that a broker offers by API key, and its supported features by name."""
-
-    apis: Mapping[int, VersionRange]
-    features: Mapping[str, VersionRange]
-
-
 class Inventory:
     """All facts about a cluster. A fact that could not be requested is absent, and in `failures`.
 
@@ -71,7 +64,7 @@ class Inventory:
         *,
         topic_settings: Mapping[str, Mapping[str, str]] | None = None,
         broker_settings: Mapping[int, Mapping[str, Setting]] | None = None,
-        versions: Mapping[int, BrokerVersions] | None = None,
+        versions: Mapping[int, NodeVersions] | None = None,
         log_dirs: Mapping[int, tuple[LogDir, ...]] | None = None,
         transactions: tuple[OpenTransaction, ...] = (),
         unreachable: Mapping[int, KcliError] | None = None,

@@ -13,6 +13,8 @@ from kcli.admin.explain.findings import (
     Finding,
     format_topic_partitions,
     join_names,
+    name_brokers,
+    one_of_brokers,
     quantity,
 )
 from kcli.admin.health.partition_faults import (
@@ -45,8 +47,8 @@ def partitions_without_leader(facts: Inventory) -> Iterator[Finding]:
                 PROBLEM,
                 format_topic_partitions(topic, [info.partition for info in dead]),
                 f"No leader, and no live replica. Replicas: {name_brokers(replicas)}.",
-                f"Start {_one_of(_union(info.isr for info in dead) or replicas)}. Until then the records cannot be "
-                "read or written.",
+                f"Start {one_of_brokers(_union(info.isr for info in dead) or replicas)}. Until then the records cannot "
+                "be read or written.",
             )
         if alive:
             in_sync = _union(info.isr for info in alive)
@@ -58,8 +60,8 @@ def partitions_without_leader(facts: Inventory) -> Iterator[Finding]:
                 format_topic_partitions(topic, [info.partition for info in alive]),
                 f"No leader, although {name_brokers(live)} with a replica {'is' if len(live) == 1 else 'are'} live: no "
                 f"live replica is in sync. In sync: {name_brokers(in_sync)}; down: {name_brokers(down)}.",
-                f"Start {_one_of(in_sync or down or live)}. An unclean leader election would make another replica the "
-                "leader and lose records.",
+                f"Start {one_of_brokers(in_sync or down or live)}. An unclean leader election would make another "
+                "replica the leader and lose records.",
             )
 
 
@@ -132,12 +134,6 @@ def leaders_not_preferred(facts: Inventory) -> Iterator[Finding]:
         )
 
 
-def name_brokers(nodes: Iterable[int]) -> str:
-    """Return `broker 3`, `brokers 1, 2` or `none`."""
-    nodes = list(nodes)
-    return f"broker{'' if len(nodes) == 1 else 's'} {join_names(map(str, nodes))}" if nodes else "none"
-
-
 def name_partitions(partitions: Iterable[PartitionInfo]) -> str:
     """Return partitions by topic: `bills-0, orders partitions 0-3 and 5 more`."""
     by_topic = groupby(partitions, attrgetter("topic"))
@@ -147,10 +143,6 @@ def name_partitions(partitions: Iterable[PartitionInfo]) -> str:
 def _count(partitions: list[PartitionInfo]) -> str:
     topics = format_count(len({info.topic for info in partitions}), "topic")
     return f"{quantity(len(partitions), 'partition')} of {topics}"
-
-
-def _one_of(nodes: list[int]) -> str:
-    return name_brokers(nodes) if len(nodes) == 1 else f"one of {name_brokers(nodes)}"
 
 
 def _union(sets: Iterable[Iterable[int]]) -> list[int]:

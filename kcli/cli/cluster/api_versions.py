@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,12 +10,11 @@ from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
-from kcli.errors import ConfigError, KcliError
+from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.admin.cluster import NodeVersions, VersionRange
     from kcli.cli.output.report import Item
-    from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.structs import Node
 
 COLUMNS = ["nodes", "api", "key", "broker", "kcli", "used"]
@@ -30,40 +30,30 @@ def run(
     Brokers with equal versions share a row. A dash means that the broker or kcli does not have the API, or that they
     have no version in common.
     """
-    from kcli.admin.cluster import own_versions
+    from kcli.admin.cluster import api_versions, own_versions
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report, error_field
 
     ours = own_versions()
-    items: list[Item] = []
-    errors: list[KcliError] = []
+    deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
-        for broker, answer in _ask(client, node, common.deadline_ms()):
-            if isinstance(answer, KcliError):
-                errors.append(answer)
-                items.append({"node": broker.id, "error": error_field(answer)})
-            else:
-                items.append({"node": broker.id, "features": answer.features, "apis": _apis(answer, ours)})
+        nodes = _chosen(client.topics_metadata([], deadline_ms).nodes, node)
+        answers = api_versions(client, nodes, deadline_ms)
+    items: list[Item] = []
+    for broker in nodes:
+        if broker in answers.errors:
+            items.append({"node": broker.id, "error": error_field(answers.errors[broker])})
+        else:
+            versions = answers.values[broker]
+            items.append({"node": broker.id, "features": versions.features, "apis": _apis(versions, ours)})
     print_report(env, Report("cluster.api-versions", COLUMNS, items, _rows(items)), common.output)
-    return exit_status.status_of_all(errors)
+    return exit_status.status_of_all(answers.errors.values())
 
 
-def _ask(
-    client: ConsumerNetworkClient, wanted: int | None, deadline_ms: float
-) -> list[tuple[Node, NodeVersions | KcliError]]:
-    from kcli.admin.cluster import api_versions
-
-    nodes = client.topics_metadata([], deadline_ms).nodes
+def _chosen(nodes: Mapping[int, Node], wanted: int | None) -> list[Node]:
     if wanted is not None and wanted not in nodes:
         raise ConfigError(f"--node: there is no broker {wanted}; the brokers are {', '.join(map(str, sorted(nodes)))}")
-    answers: list[tuple[Node, NodeVersions | KcliError]] = []
-    for node in sorted(nodes.values()):
-        if wanted in (None, node.id):
-            try:
-                answers.append((node, api_versions(client, node, deadline_ms)))
-            except KcliError as error:
-                answers.append((node, error))
-    return answers
+    return [node for node in sorted(nodes.values()) if wanted in (None, node.id)]
 
 
 def _apis(answer: NodeVersions, ours: dict[int, VersionRange]) -> list[Item]:

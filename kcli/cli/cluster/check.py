@@ -52,7 +52,8 @@ def run(
     The exit status does not depend on findings unless --fail-on is given. If a fact cannot be requested, the status is
     that of the error, and 6 if --fail-on applies too. The command only reads.
     """
-    from kcli.admin.health.check import exceeds, facts_for, find_faults
+    from kcli.admin.explain.findings import exceeds
+    from kcli.admin.health.check import facts_for, find_faults
     from kcli.admin.health.inspection import inspect_cluster
     from kcli.denials import not_listed
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import closing
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common
+from kcli.cli.options import Common, check_choice, check_interval
 from kcli.cli.parser import Argument, Option
 
 if TYPE_CHECKING:
@@ -46,11 +47,14 @@ def run(
     member that could not join the group (not authorized, or without an assignor in common with the others) cannot be
     observed: check its log. The command only reads; it does not disturb the group.
     """
+    from kcli.admin.explain.findings import SEVERITIES, exceeds
     from kcli.admin.explain.observe import observe_twice
     from kcli.admin.explain.rules import explain
     from kcli.admin.groups.listing import with_suggestions
 
-    _check(interval, fail_on)
+    check_interval(interval)
+    if fail_on is not None:
+        check_choice("--fail-on", fail_on, SEVERITIES)
     names = list(dict.fromkeys(group))
     with closing(common.connect()) as client:
         if env.stderr_is_terminal:
@@ -63,26 +67,9 @@ def run(
     else:
         _show(env, common, names, observed, findings)
     failed = [*observed.errors.values(), *(e for seen in observed.values.values() for e in seen.request_errors())]
-    return exit_status.status_of_all(failed) or _threshold(findings, fail_on)
-
-
-def _check(interval: float, fail_on: str | None) -> None:
-    from kcli.admin.explain.findings import SEVERITIES
-    from kcli.cli.options import check_choice, check_interval
-
-    check_interval(interval)
-    if fail_on is not None:
-        check_choice("--fail-on", fail_on, SEVERITIES)
-
-
-def _threshold(findings: dict[str, list[Finding]], fail_on: str | None) -> int:
-    from kcli.admin.explain.findings import SEVERITIES
-
-    if fail_on is None:
-        return exit_status.DONE
-    counted = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
-    exceeded = any(finding.severity in counted for found in findings.values() for finding in found)
-    return exit_status.THRESHOLD if exceeded else exit_status.DONE
+    if status := exit_status.status_of_all(failed):
+        return status
+    return exit_status.THRESHOLD if fail_on and exceeds(chain(*findings.values()), [fail_on]) else exit_status.DONE
 
 
 def _show(

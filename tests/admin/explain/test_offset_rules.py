@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcli.admin.configs import Setting
-from kcli.admin.explain.findings import format_numbers, format_topic_partitions, join_names, quantity
+from kcli.admin.explain.findings import format_topic_partitions, join_names, quantity
 from kcli.admin.explain.observations import Retention
 from kcli.admin.explain.observe import parse_retention
 from kcli.admin.groups.group import CONSUMER, SHARE
@@ -277,8 +277,8 @@ def test_unreadable_committed_offsets_are_not_reported_as_never_committed() -> N
 
 
 def test_phrases_for_quantities_and_lists() -> None:
-    assert format_numbers([5, 1, 2, 3, 9]) == "1-3, 5, 9"
-    assert format_numbers(range(0, 40, 2)) == "0, 2, 4, 6, 8, 10, 12, 14 and 12 more"
+    assert format_topic_partitions("t", [5, 1, 2, 3, 9]) == "t partitions 1-3, 5, 9"
+    assert format_topic_partitions("t", range(0, 40, 2)) == "t partitions 0, 2, 4, 6, 8, 10, 12, 14 and 12 more"
     assert format_topic_partitions("t", [4]) == "t-4"
     assert join_names(map(str, range(10))) == "0, 1, 2, 3, 4, 5, 6, 7 and 2 more"
     assert numbers_by_topic([tp("b-1"), tp("a-0"), tp("b-0")]) == {"a": [0], "b": [0, 1]}

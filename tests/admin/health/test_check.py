@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 
-from kcli.admin.cluster import Broker, VersionRange
+from kcli.admin.cluster import Broker, NodeVersions, VersionRange
 from kcli.admin.configs import Setting
-from kcli.admin.explain.findings import Finding
-from kcli.admin.health.check import KINDS, exceeds, facts_for, find_faults
+from kcli.admin.explain.findings import Finding, exceeds
+from kcli.admin.health.check import KINDS, facts_for, find_faults
 from kcli.admin.health.inventory import (
     DISKS,
     TOPIC_SETTINGS,
     TOPICS,
     TRANSACTIONS,
     VERSIONS,
-    BrokerVersions,
     Failure,
     Inventory,
     LogDir,
@@ -56,7 +55,7 @@ def faults(
 
 
 def test_a_healthy_cluster_has_no_findings() -> None:
-    version = BrokerVersions({0: VersionRange(0, 9)}, {"metadata.version": VersionRange(7, 30)})
+    version = NodeVersions({0: VersionRange(0, 9)}, {"metadata.version": VersionRange(7, 30)})
     found = faults(
         topics(orders=[replicas(1, 2, 3), replicas(2, 3, 1)]),
         topic_settings={"orders": {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}},
@@ -219,8 +218,8 @@ def test_a_known_transaction_is_reported_after_its_timeout(started_ago_ms: int, 
 
 
 def test_brokers_whose_versions_differ_from_most() -> None:
-    usual = BrokerVersions({22: VersionRange(0, 5), 3: VersionRange(0, 12)}, {})
-    newer = BrokerVersions({22: VersionRange(0, 6), 3: VersionRange(0, 12)}, {"share.version": VersionRange(0, 1)})
+    usual = NodeVersions({22: VersionRange(0, 5), 3: VersionRange(0, 12)}, {})
+    newer = NodeVersions({22: VersionRange(0, 6), 3: VersionRange(0, 12)}, {"share.version": VersionRange(0, 1)})
     found = faults(versions={1: usual, 2: newer, 3: usual})["unlike-versions"]
     assert found.subject == "broker 2"
     assert found.evidence == (
