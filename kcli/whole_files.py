@@ -23,7 +23,7 @@ def replacing(
     """A new file that is renamed to `path` after the block; if that raises, `path` is unchanged. OSError.
 
     `partial` is the temporary path, by default beside `path` with the process id. The umask limits `mode`. `durable`
-    flushes the content to the disk before the rename; the caller flushes the folder.
+    flushes the content to the disk before the rename; the caller flushes the folder with `sync_folder`.
     """
     partial = partial or f"{os.fspath(path)}.{os.getpid()}.part"
     with suppress(FileNotFoundError):
@@ -40,3 +40,12 @@ def replacing(
         with suppress(OSError):
             os.unlink(partial)
         raise
+
+
+def sync_folder(path: str | os.PathLike[str]) -> None:
+    """Flush a folder, which makes the names of its new and replaced files durable. OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -19,7 +19,7 @@ from kcli.client.requests import Results
 from kcli.errors import ConfigError, KcliError, NotFound
 from kcli.private_files import make_folder
 from kcli.structs import OffsetAndMetadata, TopicPartition
-from kcli.whole_files import replacing
+from kcli.whole_files import replacing, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -141,7 +141,7 @@ class SnapshotStore:
             self._make_folder()
             with replacing(self.folder / f"{snapshot.id}.json", mode=0o600, durable=True) as file:
                 file.write(as_text(snapshot).encode("ascii"))
-            _sync_folder(self.folder)
+            sync_folder(self.folder)
         except OSError as error:
             reason = error.strerror or error
             raise SnapshotError(f"the snapshot cannot be written to {self.folder}: {reason}") from None
@@ -206,16 +206,7 @@ class SnapshotStore:
             make_folder(self.folder)
             for parent in (self.folder.parent, self.folder.parent.parent):
                 with contextlib.suppress(OSError):  # a parent folder of another user may not be readable
-                    _sync_folder(parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush the folder, which makes a new file name durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+                    sync_folder(parent)
 
 
 def _is_id(text: str) -> bool:

@@ -461,6 +461,16 @@ def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
         raise invalid_value(option, value, f"{', '.join(others)} or {last}")
 
 
+def parse_names(option: str, texts: Iterable[str], known: Collection[str]) -> list[str]:
+    """Return the names in an option that is repeated or has commas, in any case. `ConfigError` for an unknown one."""
+    by_case = {name.lower(): name for name in known}
+    names = [name.strip() for text in texts for name in text.split(",")]
+    for name in names:
+        if name.lower() not in by_case:
+            raise ConfigError(f"{option}: '{name}' is not valid; use {', '.join(known)}")
+    return [by_case[name.lower()] for name in names]
+
+
 def check_interval(seconds: float) -> None:
     """Raise `ConfigError` unless `seconds` is a usable --interval."""
     if not 0 < seconds < 1e6:

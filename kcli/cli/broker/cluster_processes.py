@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -37,24 +38,10 @@ def run_controller(properties: dict[str, str], child: Child) -> int:
     from kcli.broker.controller.controller_server import ControllerServer
 
     server = ControllerServer(BrokerConfig.from_properties(properties), log=child.log)
-    try:
-        server.start()
-    except ConfigError as error:
-        raise KcliError(error.message, **error.evidence) from error
-    child.signals.wake = server.wakeup
-    child.tell_address(server.address)
+    _start(server, child)
     child.tell_ready()
-    return serve_controller(server, lambda: child.signals.requested)
-
-
-def serve_controller(server: ControllerServer, is_stopping: Callable[[], bool]) -> int:
-    """Serve until `is_stopping()`, and shut down."""
-    try:
-        server.run(is_stopping)
-    except BaseException:
-        server.shutdown(clean=False)
-        raise
-    server.shutdown(clean=True)
+    with shutting_down(server):
+        server.run(lambda: child.signals.requested)
     return exit_status.DONE
 
 
@@ -64,24 +51,35 @@ def run_node(properties: dict[str, str], child: Child) -> int:
     from kcli.broker.config import BrokerConfig
 
     broker = Broker(BrokerConfig.from_properties(properties), log=child.log)
+    _start(broker, child)
+    return serve(broker, lambda: child.signals.requested, child.tell_ready)
+
+
+def _start(server: Broker | ControllerServer, child: Child) -> None:
     try:
-        broker.start()
+        server.start()
     except ConfigError as error:
         raise KcliError(error.message, **error.evidence) from error
-    child.signals.wake = broker.wakeup
-    child.tell_address(broker.address)
-    return serve(broker, lambda: child.signals.requested, child.tell_ready)
+    child.signals.wake = server.wakeup
+    child.tell_address(server.address)
 
 
 def serve(broker: Broker | CombinedBroker, is_stopping: Callable[[], bool], on_ready: Callable[[], None]) -> int:
     """Serve until `is_stopping()`, and shut down. `on_ready` is called once, when clients are served."""
-    try:
+    with shutting_down(broker):
         broker.run(lambda: is_stopping() or broker.is_serving)
         if not is_stopping():
             on_ready()
             broker.run(is_stopping)
-    except BaseException:
-        broker.shutdown(clean=False)
-        raise
-    broker.shutdown(clean=True)
     return exit_status.DONE
+
+
+@contextmanager
+def shutting_down(server: Broker | CombinedBroker | ControllerServer) -> Iterator[None]:
+    """Shut the server down after the block; not cleanly if that raises."""
+    try:
+        yield
+    except BaseException:
+        server.shutdown(clean=False)
+        raise
+    server.shutdown(clean=True)

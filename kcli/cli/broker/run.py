@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.parser import Option, given_options
 from kcli.errors import ConfigError, KcliError
@@ -310,7 +311,7 @@ def _serve(
     signals: StopSignals,
     page: _MetricsPage,
 ) -> int:
-    from kcli.cli.broker.cluster_processes import serve, serve_controller
+    from kcli.cli.broker.cluster_processes import serve, shutting_down
 
     def log(text: str) -> None:
         env.report(f"kcli: {text}")
@@ -327,7 +328,9 @@ def _serve(
         _start(controller, settings, where, signals)
         _print_ready(env, "controller", controller)
         page.server = controller
-        return serve_controller(controller, is_stopping)
+        with shutting_down(controller):
+            controller.run(is_stopping)
+        return exit_status.DONE
 
     from kcli.broker.broker import Broker
 

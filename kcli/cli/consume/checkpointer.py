@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from kcli.consumer import read_checkpoint
 from kcli.consumer.read_checkpoint import Checkpoint, OutputMark, Selection
 from kcli.errors import ConfigError, KcliError, Refused
-from kcli.whole_files import replacing
+from kcli.whole_files import replacing, sync_folder
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -103,21 +103,12 @@ class CheckpointFile:
             raise KcliError(f"--checkpoint: {self.path} cannot be written: {error.strerror}") from error
         os.close(self._fd)
         self._fd = fd
-        _sync_folder(os.path.dirname(self._real_path))
+        with suppress(OSError):  # where the system can do that for a folder
+            sync_folder(os.path.dirname(self._real_path))
 
     def close(self) -> None:
         """Unlock the file."""
         os.close(self._fd)
-
-
-def _sync_folder(path: str) -> None:
-    """Make the replacement durable, where the system can do that for a folder."""
-    with suppress(OSError):
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 class OutputFile:

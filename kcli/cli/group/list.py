@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.group.selection import Match
-from kcli.cli.options import Common
+from kcli.cli.options import Common, parse_names
 from kcli.cli.parser import Option
-from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.admin.groups.listing import FoundGroups, ListedGroup
@@ -46,10 +44,11 @@ def run(
     """
     from kcli.admin.groups.listing import STATES, TYPES, find_groups
     from kcli.cli.group.selection import pattern
+    from kcli.cli.output.printer import print_names
     from kcli.denials import not_listed
 
     found = pattern(match)
-    states, types = _checked("--state", state or (), STATES), _checked("--type", group_type or (), TYPES)
+    states, types = parse_names("--state", state or (), STATES), parse_names("--type", group_type or (), TYPES)
     deadline_ms = common.deadline_ms()
     with closing(common.connect()) as client:
         groups = find_groups(
@@ -59,18 +58,8 @@ def run(
             env.report(f"kcli: note: {note}")
     items = _items(groups)
     if names and common.output in (None, "table"):
-        return _print_names(env, items)
+        return print_names(env, items, "group")
     return _show(env, common, items)
-
-
-def _checked(option: str, texts: Iterable[str], known: tuple[str, ...]) -> list[str]:
-    """Return the names in an option that is repeated or has commas, in any case. ConfigError for an unknown one."""
-    by_case = {name.lower(): name for name in known}
-    names = [name.strip() for text in texts for name in text.split(",")]
-    for name in names:
-        if name.lower() not in by_case:
-            raise ConfigError(f"{option}: '{name}' is not valid; use {', '.join(known)}")
-    return [by_case[name.lower()] for name in names]
 
 
 def _items(groups: FoundGroups) -> list[Item]:
@@ -98,20 +87,6 @@ def _item(listed: ListedGroup, groups: FoundGroups) -> Item:
     elif described is not None and listed.group in described.errors:
         item["error"] = error_field(described.errors[listed.group])
     return item
-
-
-def _print_names(env: Environment, items: Iterable[Item]) -> int:
-    from kcli.cli.output.report import cell
-    from kcli.visible import visible
-
-    status = exit_status.DONE
-    for item in items:
-        if "error" in item:
-            env.report(f"kcli: {cell(item['error'])}")
-            status = exit_status.FAILED
-        if item["group"] is not None:
-            env.stdout.write((visible(item["group"]) if env.stdout_is_terminal else item["group"]) + "\n")
-    return status
 
 
 def _show(env: Environment, common: Common, items: list[Item]) -> int:

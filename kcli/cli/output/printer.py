@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kcli.cli import exit_status
 from kcli.cli.output.report import cell, header
 
 if TYPE_CHECKING:
     from kcli.cli.environment import Environment
-    from kcli.cli.output.report import Report
+    from kcli.cli.output.report import Item, Report
 
 
 def print_report(env: Environment, report: Report, output: str | None, *, failures_reported: bool = False) -> None:
@@ -20,26 +21,48 @@ def print_report(env: Environment, report: Report, output: str | None, *, failur
     """
     terminal = env.stdout_is_terminal
     hidden: list[str] = []
-    if output in ("json", "jsonl"):
-        from kcli.cli.output.json import as_document, as_lines
-        from kcli.visible import visible_json
-
-        text = as_document(report) if output == "json" else as_lines(report)
-        text = visible_json(text) if terminal else text
-    elif output in ("csv", "tsv"):
-        from kcli.cli.output.csv import as_csv, as_tsv
-
-        text = (as_csv if output == "csv" else as_tsv)(report, terminal=terminal)
-    else:
+    if output in (None, "table"):
         from kcli.cli.output.table import as_table
 
         text, hidden = as_table(env, report)
+    else:
+        text = as_text(report, output, terminal=terminal)
     env.stdout.write(text)
     report_hidden(env, hidden)
     failed = report.errors
     if failed and not env.stdout_is_terminal and not failures_reported:
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
         env.report(f"kcli: {cell(failed[0])}{more}")
+
+
+def as_text(report: Report, output: str, *, terminal: bool = False) -> str:
+    """Return the report in a format for programs; for a `terminal` with control characters escaped."""
+    if output in ("csv", "tsv"):
+        from kcli.cli.output.csv import as_csv, as_tsv
+
+        return (as_csv if output == "csv" else as_tsv)(report, terminal=terminal)
+    from kcli.cli.output.json import as_document, as_lines
+
+    text = as_document(report) if output == "json" else as_lines(report)
+    if not terminal:
+        return text
+    from kcli.visible import visible_json
+
+    return visible_json(text)
+
+
+def print_names(env: Environment, items: Iterable[Item], field: str) -> int:
+    """Print this field of each item, one per line, and report the errors of items; return the exit status."""
+    from kcli.visible import visible
+
+    status = exit_status.DONE
+    for item in items:
+        if "error" in item:
+            env.report(f"kcli: {cell(item['error'])}")
+            status = exit_status.FAILED
+        if (name := item[field]) is not None:
+            env.stdout.write((visible(name) if env.stdout_is_terminal else name) + "\n")
+    return status
 
 
 def report_hidden(env: Environment, hidden: Iterable[str]) -> None:

@@ -33,21 +33,15 @@ def run(
     times per subject.
     """
     from kcli.cli.group.selection import pattern
+    from kcli.cli.output.printer import print_names, print_report
+    from kcli.cli.output.report import Report
     from kcli.cli.schema.options import registry_of
 
     registry = registry_of(common, schema_registry)
     expression = pattern(match)
     subjects = [name for name in registry.subjects() if expression is None or expression.search(name)]
     if not long and common.output in (None, "table"):
-        if env.stdout_is_terminal:
-            from kcli.visible import visible
-
-            subjects = list(map(visible, subjects))
-        env.stdout.write("".join(f"{subject}\n" for subject in subjects))
-        return exit_status.DONE
-
-    from kcli.cli.output.printer import print_report
-    from kcli.cli.output.report import Report
+        return print_names(env, [{"subject": subject} for subject in subjects], "subject")
 
     errors: list[KcliError | None] = []
     items = [_item(registry, subject, errors) for subject in subjects]

@@ -33,17 +33,9 @@ def _save(report: Report, result: Result, form: str, path: str) -> None:
         with output_file(path) as file:
             write_parquet(result.columns, result.rows, file)
     else:
-        write_text(path, _text(report, form))
+        from kcli.cli.output.printer import as_text
 
-
-def _text(report: Report, form: str) -> str:
-    if form == "csv":
-        from kcli.cli.output.csv import as_csv
-
-        return as_csv(report, terminal=False)
-    from kcli.cli.output.json import as_document, as_lines
-
-    return as_document(report) if form == "json" else as_lines(report)
+        write_text(path, as_text(report, form))
 
 
 _DIGITS = {"share": 4, "hottest_share": 4, "gini": 4, "max_over_mean": 3, "key_avg": 1, "value_avg": 1, "per_s": 3}

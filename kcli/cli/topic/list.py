@@ -22,6 +22,7 @@ def run(
     Without --long and without another output format, only the names are printed, without a heading.
     """
     from kcli.admin.topics import list_topics
+    from kcli.cli.output.printer import print_names, print_report
     from kcli.denials import not_listed
 
     with closing(common.connect()) as client:
@@ -29,15 +30,8 @@ def run(
         if (not topics or common.verbose) and (note := not_listed("topics", client.principal)) is not None:
             env.report(f"kcli: note: {note}")
     if not long and common.output in (None, "table"):
-        names = [topic.name for topic in topics]
-        if env.stdout_is_terminal:
-            from kcli.visible import visible
+        return print_names(env, [{"topic": topic.name} for topic in topics], "topic")
 
-            names = list(map(visible, names))
-        env.stdout.write("".join(f"{name}\n" for name in names))
-        return exit_status.DONE
-
-    from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
     from kcli.text import kafka_uuid
 

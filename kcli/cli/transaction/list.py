@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common
+from kcli.cli.options import Common, parse_names
 from kcli.cli.parser import Option
-from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.admin.transactions import FoundTransactions
@@ -51,21 +50,18 @@ def run(
     """
     from kcli.admin.transactions import STATES, find_transactions
     from kcli.cli.group.selection import pattern
+    from kcli.cli.output.printer import print_names
     from kcli.denials import not_listed
     from kcli.text import parse_duration_option
 
     found_pattern = pattern(match)
-    by_case = {name.lower(): name for name in STATES}
-    states = [name.strip() for text in state or () for name in text.split(",")]
-    for name in states:
-        if name.lower() not in by_case:
-            raise ConfigError(f"--state: '{name}' is not valid; use {', '.join(STATES)}")
+    states = parse_names("--state", state or (), STATES)
     least_ms = None if older_than is None else parse_duration_option("--older-than", older_than)
     with closing(common.connect()) as client:
         found = find_transactions(
             client,
             common.deadline_ms(),
-            states=[by_case[name.lower()] for name in states],
+            states=states,
             producer_ids=producer_id or (),
             pattern=found_pattern,
             describe=not names or least_ms is not None,
@@ -77,13 +73,14 @@ def run(
     if least_ms is not None:
         items = [item for item in items if "error" in item or (item["age_ms"] or 0) > least_ms]
     if names and common.output in (None, "table"):
-        return _print_names(env, items)
+        return print_names(env, items, "transactional_id")
     return _show(env, common, items)
 
 
 def _items(found: FoundTransactions, now_ms: int) -> list[Item]:
+    from kcli.cli.group.rows import node_item
     from kcli.cli.output.report import error_field
-    from kcli.cli.transaction.rows import node_item, transaction_item
+    from kcli.cli.transaction.rows import transaction_item
 
     items: list[Item] = []
     for name, listed in found.listed.items():
@@ -97,21 +94,6 @@ def _items(found: FoundTransactions, now_ms: int) -> list[Item]:
         {"transactional_id": None, "coordinator": node_item(node), "error": error_field(error)}
         for node, error in found.failed_brokers.items()
     ]
-
-
-def _print_names(env: Environment, items: list[Item]) -> int:
-    from kcli.cli.output.report import cell
-    from kcli.visible import visible
-
-    status = exit_status.DONE
-    for item in items:
-        if "error" in item:
-            env.report(f"kcli: {cell(item['error'])}")
-            status = exit_status.FAILED
-        name = item["transactional_id"]
-        if name is not None:
-            env.stdout.write((visible(name) if env.stdout_is_terminal else name) + "\n")
-    return status
 
 
 def _show(env: Environment, common: Common, items: list[Item]) -> int:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from kcli.admin.logs.open_transactions import OpenTransaction
     from kcli.admin.transactions import Transaction
     from kcli.cli.output.report import Item
-    from kcli.structs import Node
 
 TransactionalIds = Annotated[list[str], Argument(metavar="ID...", help="Transactional ids.")]
 
@@ -47,6 +46,7 @@ def transaction_item(transaction: Transaction, now_ms: int) -> Item:
 
 def table_row(item: Item) -> Item:
     """Return the row of an item in a table: durations and partitions as text."""
+    from kcli.cli.group.rows import format_node
     from kcli.text import format_duration, format_partitions
 
     ages = {name: item.get(f"{name}_ms") for name in ("age", "timeout")}
@@ -81,13 +81,3 @@ def hanging_row(item: Item) -> Item:
 
     age_ms = item.get("last_write_age_ms")
     return {**item, "last_write": None if age_ms is None else format_duration(age_ms)}
-
-
-def node_item(node: Node) -> Item:
-    """Return a broker as an item."""
-    return {"node": node.id, "host": node.host, "port": node.port}
-
-
-def format_node(item: Item | None) -> str | None:
-    """Return a coordinator as `host:port(id)`."""
-    return None if item is None else f"{item['host']}:{item['port']}({item['node']})"
