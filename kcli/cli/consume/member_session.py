@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.cli import exit_status
 from kcli.cli.consume.committer import Committer
-from kcli.cli.consume.read_loop import PrintedRecords, Sink, complete_document, print_records
+from kcli.cli.consume.read_loop import PrintedRecords, RecordPrinter, Sink, complete_document, print_records
 from kcli.cli.consume.reports import (
     FollowReports,
     member_items,
@@ -24,7 +24,7 @@ from kcli.errors import KcliError, TimeoutExpired
 
 if TYPE_CHECKING:
     from kcli.cli.consume.printing import PrintOptions
-    from kcli.cli.consume.renderer import Output, RenderBatch, Renderer
+    from kcli.cli.consume.renderer import RenderBatch
     from kcli.cli.environment import Environment
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.clock import Clock
@@ -61,21 +61,12 @@ def print_as_member(
     prefix = f"kcli: group {plan.group}"
     report, warn = (reporter(env, prefix, quiet=quiet) for quiet in (options.quiet, False))
     committer = Committer(consumer, env.clock, warn, interval_ms=plan.commit_every_ms, timeout_ms=plan.timeout_ms)
-    source = MemberSource(
-        consumer,
-        committer,
-        env.clock,
-        report,
-        warn=warn,
-        exit_at_end=plan.exit_at_end,
-        read_committed=plan.read_committed,
-        timeout_ms=plan.timeout_ms,
-    )
+    source = MemberSource(consumer, committer, env.clock, plan, report, warn)
     started_ms, is_hurried, is_known = env.clock.now_ms(), False, False
     with StopSignals(client.wakeup) as interrupt, _reported_log(warn):
         try:
             try:
-                source.subscribe(plan.topics, plan.pattern)
+                source.subscribe()
                 follow = FollowReports(env, prefix, source.followed, consumer.retry_states, printed, options)
                 stop = _print_records(env, interrupt, source, committer, options, printed, sink, follow)
                 failing = consumer.retry_states() if stop is StopReason.IDLE else {}
@@ -98,7 +89,10 @@ def print_as_member(
                 consumer.close(timeout_ms=HURRIED_MS if is_hurried else committer.left_ms())  # no wakeup interrupts it
             finally:
                 if is_known:
-                    _report_result(env, options, source, committer, printed, env.clock.now_ms() - started_ms)
+                    items = member_items(source.log_ends | source.ends, source.positions, printed.counts)
+                    if items and not options.quiet:  # also of a read that failed
+                        env.report_lines(member_table(items, committer.committed).split("\n"))
+                    options.report_stats(env, printed, started_ms)
     env.interrupted = interrupt.requested
     for sentence in unreadable(failing):  # no record arrived because none could
         warn(sentence)
@@ -125,22 +119,6 @@ def _reported_log(report: Callable[[str], None]) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-def _report_result(
-    env: Environment,
-    options: PrintOptions,
-    source: MemberSource,
-    committer: Committer,
-    printed: PrintedRecords,
-    elapsed_ms: float,
-) -> None:
-    """Report the positions and the committed offsets, also of a read that failed, and the statistics."""
-    items = member_items(source.log_ends | source.ends, source.positions, printed.counts)
-    if items and not options.quiet:
-        env.report_lines(member_table(items, committer.committed).split("\n"))
-    if options.stats:
-        env.report_lines(printed.stats(elapsed_ms).split("\n"))
-
-
 def _print_records(
     env: Environment,
     interrupt: StopSignals,
@@ -152,7 +130,7 @@ def _print_records(
     follow: FollowReports,
 ) -> StopReason:
     """Write everything that goes to standard output, and return the reason for the end."""
-    printer = BatchPrinter(options.renderer, sink, committer, printed)
+    printer = MemberPrinter(options, sink, committer, printed, interrupt)
 
     def after_poll() -> None:
         committer.finish_batches(printed.first_unprinted)
@@ -166,55 +144,41 @@ def _print_records(
 
     with complete_document(options.renderer, sink, items):
         sink.write(options.renderer.begin)
-        stop = print_records(
-            source,
-            printer.render,
-            printer.write,
-            offsets_passed=source.progress,
-            printed=printed,
-            clock=env.clock,
-            interrupt=interrupt,
-            limits=options.limits,
-            filters=options.filters,
-            decoding=options.decoding,
-            before_part=committer.hold,
-            after_poll=after_poll,
-        )
+        stop = print_records(source, printer, env.clock, offsets_passed=source.progress, after_poll=after_poll)
         sink.write(options.renderer.end(items()))
     return stop
 
 
-class BatchPrinter:
-    """Renders and writes batches, and reports the written records to the committer.
+class MemberPrinter(RecordPrinter):
+    """Reports the written records to the committer.
 
     Of a failed batch it reports the complete rows, and counts them as printed.
     """
 
-    def __init__(self, renderer: Renderer, sink: Sink, committer: Committer, printed: PrintedRecords) -> None:
-        self._renderer = renderer
+    def __init__(
+        self,
+        options: PrintOptions,
+        sink: Sink,
+        committer: Committer,
+        printed: PrintedRecords,
+        interrupt: StopSignals,
+    ) -> None:
+        super().__init__(options, sink.write, printed, interrupt, committer.hold)
         self._sink = sink
         self._committer = committer
-        self._printed = printed
-        self._batch: tuple[TopicPartition, RecordColumns] | None = None
 
-    def render(self, tp: TopicPartition, columns: RecordColumns) -> Output:
-        """Return the output of a batch."""
-        self._batch = tp, columns
-        return self._renderer.render(tp, columns)
-
-    def write(self, data: Output) -> None:
-        """Write the output of the last batch."""
-        assert self._batch is not None
-        tp, columns = self._batch
-        before = self._sink.written
+    def write_batch(self, tp: TopicPartition, columns: RecordColumns) -> None:
+        """Render and write these records of a partition."""
+        data, before = self.options.renderer.render(tp, columns), self._sink.written
         try:
             self._sink.write(data)
         except BrokenPipeError:
             raise  # no process reads the written part of this batch
         except OSError:
-            rows = complete_rows(self._renderer.render, tp, columns, self._sink.written - before, len(data))
+            written = self._sink.written - before
+            rows = complete_rows(self.options.renderer.render, tp, columns, written, len(data))
             self._committer.hold(tp, int(columns.offsets[rows]))
-            self._printed.add(tp, columns.take(slice(0, rows)))
+            self.printed.add(tp, columns.take(slice(0, rows)))
             raise
         self._committer.written(tp)
 
@@ -242,12 +206,9 @@ class MemberSource:
         consumer: Consumer,
         committer: Committer,
         clock: Clock,
+        plan: MemberPlan,
         report: Callable[[str], None],
-        *,
-        warn: Callable[[str], None] | None = None,
-        exit_at_end: bool = False,
-        read_committed: bool = False,
-        timeout_ms: float = float("inf"),
+        warn: Callable[[str], None],
     ) -> None:
         self.ends: dict[TopicPartition, int] = {}
         self.log_ends: dict[TopicPartition, int] = {}
@@ -257,19 +218,21 @@ class MemberSource:
         self._consumer = consumer
         self._committer = committer
         self._clock = clock
+        self._plan = plan
         self._report = report
-        self._warn = warn or report
-        self._exit_at_end = exit_at_end
-        self._read_committed = read_committed
-        self._timeout_ms = timeout_ms
+        self._warn = warn
         self._rebalances = 0
         self._since_ms = clock.now_ms()
         self._reported_waiting = False
 
-    def subscribe(self, topics: list[str], pattern: str | None = None) -> None:
-        """Join the group for these topics, or for all that match, in the next polls."""
+    def subscribe(self) -> None:
+        """Join the group for the topics of the plan, or for all that match, in the next polls."""
         self._consumer.subscribe(
-            topics, pattern=pattern, on_assigned=self._on_assigned, on_revoked=self._on_revoked, on_lost=self._on_lost
+            self._plan.topics,
+            pattern=self._plan.pattern,
+            on_assigned=self._on_assigned,
+            on_revoked=self._on_revoked,
+            on_lost=self._on_lost,
         )
 
     # --- reading
@@ -277,7 +240,7 @@ class MemberSource:
     @property
     def done(self) -> bool:
         """True if all assigned partitions are read to their ends; always False without `exit_at_end`."""
-        if not self._exit_at_end or not self._rebalances:
+        if not self._plan.exit_at_end or not self._rebalances:
             return False
         subscription = self._consumer.subscription
         owned = subscription.partitions()
@@ -308,7 +271,7 @@ class MemberSource:
         for tp, reset in self._consumer.take_resets().items():
             self._warn(reset_text(tp, reset))
         self._report_starts()
-        if self._exit_at_end and not batches:
+        if self._plan.exit_at_end and not batches:
             self._check_failures()
         return batches
 
@@ -316,7 +279,7 @@ class MemberSource:
         """Raise TimeoutExpired if a partition could not be read for too long: a read with an end must end."""
         for tp, state in self._consumer.retry_states().items():
             silent_ms = self._clock.now_ms() - state.since_ms
-            if silent_ms >= self._timeout_ms:
+            if silent_ms >= self._plan.timeout_ms:
                 seconds, name = silent_ms / 1000, partitions_text([tp])
                 raise TimeoutExpired(f"no record of {name} arrived for {seconds:.3g} s: {state.error.message}")
 
@@ -343,11 +306,11 @@ class MemberSource:
 
     def followed(self) -> dict[TopicPartition, bool]:
         """Return the assigned partitions, each with whether it was read to the log end; none with `exit_at_end`."""
-        if self._exit_at_end:
+        if self._plan.exit_at_end:
             return {}
         subscription = self._consumer.subscription
         return {
-            tp: subscription.state(tp).is_at_end(read_committed=self._read_committed)
+            tp: subscription.state(tp).is_at_end(read_committed=self._plan.read_committed)
             for tp in subscription.partitions()
         }
 
@@ -356,7 +319,7 @@ class MemberSource:
         self.positions.update((tp, offset.offset) for tp, offset in self._committer.printed_offsets().items())
         subscription = self._consumer.subscription
         ends = {
-            tp: subscription.state(tp).log_end(read_committed=self._read_committed)
+            tp: subscription.state(tp).log_end(read_committed=self._plan.read_committed)
             for tp in self.positions
             if subscription.get(tp)
         }
@@ -380,7 +343,7 @@ class MemberSource:
             self._report(f"assigned {partitions_text(partitions)}")
         elif not self._consumer.subscription.partitions():
             self._report("no partition is assigned to this member")
-        if self._exit_at_end:
+        if self._plan.exit_at_end:
             self._set_ends(partitions)
 
     def _set_ends(self, partitions: list[TopicPartition]) -> None:

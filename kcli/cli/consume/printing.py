@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from kcli.cli.consume.checkpointer import Checkpointer
     from kcli.cli.consume.decoding import Decoding
     from kcli.cli.consume.filters import Filters
+    from kcli.cli.consume.read_loop import PrintedRecords
     from kcli.cli.consume.render_text import Field, FormatPart
+    from kcli.cli.environment import Environment
 
 
 class PrintOptions(NamedTuple):
@@ -33,6 +35,11 @@ class PrintOptions(NamedTuple):
     notes: Sequence[str] = ()
     decoding: Decoding | None = None
     checkpoint: Checkpointer | None = None
+
+    def report_stats(self, env: Environment, printed: PrintedRecords, started_ms: float) -> None:
+        """Report the numbers and rates of the printed records since then, with --stats."""
+        if self.stats:
+            env.report_lines(printed.stats(env.clock.now_ms() - started_ms).split("\n"))
 
     def status(self, status: int) -> int:
         """Report the failures of decoding, and return the exit status of a read that would end with `status`."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from kcli.cli import exit_status
 from kcli.cli.consume import reports
 from kcli.cli.consume.options import compile_topics
 from kcli.cli.consume.printing import PrintOptions
-from kcli.cli.consume.read_loop import PrintedRecords, Sink, complete_document, print_records
+from kcli.cli.consume.read_loop import PrintedRecords, RecordPrinter, Sink, complete_document, print_records
 from kcli.cli.consume.reports import FollowReports, PartitionReports, reporter, unreadable
 from kcli.cli.environment import StopSignals
 from kcli.cli.output.progress import Progress
@@ -26,13 +27,10 @@ if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.requests import Results
-    from kcli.consumer.coverage import PartitionCoverage
     from kcli.consumer.read_checkpoint import Selection
     from kcli.consumer.read_range import ReadRange, ResolvedRange
     from kcli.consumer.retry_backoff import RetryState
-    from kcli.consumer.subscription import FetchPosition
     from kcli.protocol.records.columns import RecordColumns
-    from kcli.structs import TopicPartition
 
 
 class RangeSource(Protocol):
@@ -177,8 +175,7 @@ def print_ranges(
     coverage = ReadCoverage.of(reader.coverage(), stop, printed.first_unprinted)
     if with_table:
         env.report_lines(reports.coverage_table(coverage, reader.ranges, printed.counts).split("\n"))
-    if options.stats:
-        env.report_lines(printed.stats(env.clock.now_ms() - started_ms).split("\n"))
+    options.report_stats(env, printed, started_ms)
     status = options.status(reports.read_status(coverage))
     if stop is StopReason.IDLE and failing:  # no record arrived because none could
         for sentence in unreadable(failing):
@@ -225,19 +222,9 @@ def _print_ranges(
     shown = _shows_progress(env, reader.ranges, options)
     progress = Progress(env, fraction=fraction, records=lambda: printed.total.records, shown=shown)
     with StopSignals(client.wakeup) as interrupt, progress:
-        stop = print_records(
-            reader,
-            renderer.render,
-            sink.write,
-            offsets_passed=lambda: _offsets_passed(reader),
-            printed=printed,
-            clock=env.clock,
-            interrupt=interrupt,
-            limits=options.limits,
-            filters=options.filters,
-            decoding=options.decoding,
-            after_poll=after_poll,
-        )
+        printer = RecordPrinter(options, sink.write, printed, interrupt)
+        passed = partial(_offsets_passed, reader)
+        stop = print_records(reader, printer, env.clock, offsets_passed=passed, after_poll=after_poll)
     env.interrupted = interrupt.requested
     coverage = ReadCoverage.of(reader.coverage(), stop, printed.first_unprinted)
     sink.write(renderer.end(reports.coverage_items(coverage, reader.ranges, printed.counts)))

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from kcli.cli.consume.decoding import Decoding
     from kcli.cli.consume.filters import Filters
-    from kcli.cli.consume.renderer import Output, RenderBatch, Renderer
+    from kcli.cli.consume.printing import PrintOptions
+    from kcli.cli.consume.renderer import Output, Renderer
     from kcli.cli.environment import StopSignals
     from kcli.clock import Clock
     from kcli.protocol.records.columns import RecordColumns
@@ -57,42 +58,27 @@ UNLIMITED = Limits()
 
 def print_records(
     source: Source,
-    render: RenderBatch,
-    write: Callable[[Output], None],
+    printer: RecordPrinter,
+    clock: Clock,
     *,
     offsets_passed: Callable[[], int],
-    printed: PrintedRecords,
-    clock: Clock,
-    interrupt: StopSignals,
-    limits: Limits = UNLIMITED,
-    filters: Filters | None = None,
-    decoding: Decoding | None = None,
-    before_part: Callable[[TopicPartition, int], None] = lambda tp, offset: None,
     after_poll: Callable[[], None] = lambda: None,
 ) -> StopReason:
     """Print records until there is a reason to stop, and return it. Records of one poll are written before the next.
 
-    With `decoding`, the records of a batch are decoded and written in parts. An interrupt while a part is decoded ends
-    it, and nothing of it is printed. `before_part` is called before each, with the first offset of a partition: no
-    record from there on is written yet.
-
     `offsets_passed` returns the number of offsets read; its increase is progress too. The first poll does not count as
     idle time: the reader prepares in it.
     """
+    limits, printed = printer.options.limits, printer.printed
     idle_since, progress = clock.now_ms(), -1
     while not source.done:
-        if interrupt.requested:
+        if printer.interrupt.requested:
             return StopReason.INTERRUPTED
         if limits.is_reached(printed.total.records):
             return StopReason.RECORD_LIMIT
         batches = _poll(source, _poll_ms(limits, clock.now_ms() - idle_since))
         for tp, columns in batches:
-            if filters is not None:
-                columns = _matching(tp, columns, filters, printed, interrupt)
-            if decoding is None:
-                _print(tp, columns, render, write, printed, limits)
-            else:
-                _print_decoded(tp, columns, render, write, printed, limits, decoding, before_part, interrupt)
+            printer.print(tp, columns)
         after_poll()
         if batches:
             idle_since = clock.now_ms()
@@ -118,75 +104,91 @@ def _poll(source: Source, timeout_ms: float) -> list[tuple[TopicPartition, Recor
         return []
 
 
-def _matching(
-    tp: TopicPartition, columns: RecordColumns, filters: Filters, printed: PrintedRecords, interrupt: StopSignals
-) -> RecordColumns:
-    """Return the records that match; none after an interrupt."""
-    from kcli.cli.consume.filters import matching_rows
+class RecordPrinter:
+    """Filters, decodes, writes and counts batches of records, up to a limit or an interrupt.
 
-    mask = _until_signal(interrupt, lambda: matching_rows(filters, columns))
-    if mask is not None:
-        return columns.take(mask)
-    _stop_at(tp, columns, printed)
-    return columns.take(slice(0, 0))
+    With decoding, the records of a batch are decoded and written in parts. An interrupt while a part is decoded ends
+    it, and nothing of it is printed. `before_part` is called before each, with the first offset of a partition: no
+    record from there on is written yet.
+    """
 
+    def __init__(
+        self,
+        options: PrintOptions,
+        write: Callable[[Output], None],
+        printed: PrintedRecords,
+        interrupt: StopSignals,
+        before_part: Callable[[TopicPartition, int], None] = lambda tp, offset: None,
+    ) -> None:
+        self.options = options
+        self.printed = printed
+        self.interrupt = interrupt
+        self._write = write
+        self._before_part = before_part
 
-def _until_signal(interrupt: StopSignals, step: Callable[[], T]) -> T | None:
-    """Return the result of a step with an expression of the user, which may take for ever; None after an interrupt."""
-    try:
-        with interrupt.raised():
-            if not interrupt.requested:
-                return step()
-    except KeyboardInterrupt:
-        pass
-    return None
+    def print(self, tp: TopicPartition, columns: RecordColumns) -> None:
+        """Print the records that match."""
+        if self.options.filters is not None:
+            columns = self._matching(tp, columns, self.options.filters)
+        if self.options.decoding is None:
+            self._print(tp, columns)
+        else:
+            self._print_decoded(tp, columns, self.options.decoding)
 
+    def write_batch(self, tp: TopicPartition, columns: RecordColumns) -> None:
+        """Render and write these records of a partition, or merged ones."""
+        self._write(self.options.renderer.render(tp, columns))
 
-def _stop_at(tp: TopicPartition, columns: RecordColumns, printed: PrintedRecords) -> None:
-    """Note that none of these records is printed."""
-    for first_tp, offset in first_offsets(tp, columns).items():
-        printed.stop_at(first_tp, offset)
+    def _matching(self, tp: TopicPartition, columns: RecordColumns, filters: Filters) -> RecordColumns:
+        """Return the records that match; none after an interrupt."""
+        from kcli.cli.consume.filters import matching_rows
 
+        mask = self._until_signal(lambda: matching_rows(filters, columns))
+        if mask is not None:
+            return columns.take(mask)
+        self._stop_at(tp, columns)
+        return columns.take(slice(0, 0))
 
-def _print_decoded(
-    tp: TopicPartition,
-    columns: RecordColumns,
-    render: RenderBatch,
-    write: Callable[[Output], None],
-    printed: PrintedRecords,
-    limits: Limits,
-    decoding: Decoding,
-    before_part: Callable[[TopicPartition, int], None],
-    interrupt: StopSignals,
-) -> None:
-    for row in range(0, len(columns), decoding.part_rows):
-        part = columns.take(slice(row, row + decoding.part_rows))
-        decoded = None
-        if not (interrupt.requested or limits.is_reached(printed.total.records)):
-            for first_tp, offset in first_offsets(tp, part).items():
-                before_part(first_tp, offset)
-            decoded = _until_signal(interrupt, partial(decoding.apply, tp, part))
-        if decoded is None:
-            _stop_at(tp, columns.take(slice(row, None)), printed)
-            return
-        _print(tp, decoded, render, write, printed, limits)
-        decoding.count_failures(printed.first_unprinted)
+    def _until_signal(self, step: Callable[[], T]) -> T | None:
+        """Return the result of a step with an expression of the user, which may take for ever.
 
+        None after an interrupt.
+        """
+        try:
+            with self.interrupt.raised():
+                if not self.interrupt.requested:
+                    return step()
+        except KeyboardInterrupt:
+            pass
+        return None
 
-def _print(
-    tp: TopicPartition,
-    columns: RecordColumns,
-    render: RenderBatch,
-    write: Callable[[Output], None],
-    printed: PrintedRecords,
-    limits: Limits,
-) -> None:
-    if limits.max_records is not None and len(columns) > (room := limits.max_records - printed.total.records):
-        _stop_at(tp, columns.take(slice(room, None)), printed)
-        columns = columns.take(slice(0, room))
-    if len(columns):
-        write(render(tp, columns))
-        printed.add(tp, columns)
+    def _stop_at(self, tp: TopicPartition, columns: RecordColumns) -> None:
+        """Note that none of these records is printed."""
+        for first_tp, offset in first_offsets(tp, columns).items():
+            self.printed.stop_at(first_tp, offset)
+
+    def _print_decoded(self, tp: TopicPartition, columns: RecordColumns, decoding: Decoding) -> None:
+        for row in range(0, len(columns), decoding.part_rows):
+            part = columns.take(slice(row, row + decoding.part_rows))
+            decoded = None
+            if not (self.interrupt.requested or self.options.limits.is_reached(self.printed.total.records)):
+                for first_tp, offset in first_offsets(tp, part).items():
+                    self._before_part(first_tp, offset)
+                decoded = self._until_signal(partial(decoding.apply, tp, part))
+            if decoded is None:
+                self._stop_at(tp, columns.take(slice(row, None)))
+                return
+            self._print(tp, decoded)
+            decoding.count_failures(self.printed.first_unprinted)
+
+    def _print(self, tp: TopicPartition, columns: RecordColumns) -> None:
+        most = self.options.limits.max_records
+        if most is not None and len(columns) > (room := most - self.printed.total.records):
+            self._stop_at(tp, columns.take(slice(room, None)))
+            columns = columns.take(slice(0, room))
+        if len(columns):
+            self.write_batch(tp, columns)
+            self.printed.add(tp, columns)
 
 
 def first_offsets(tp: TopicPartition, columns: RecordColumns) -> dict[TopicPartition, int]:

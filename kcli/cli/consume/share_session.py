@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.cli import exit_status
-from kcli.cli.consume.read_loop import PrintedRecords, Sink, complete_document, print_records
+from kcli.cli.consume.read_loop import PrintedRecords, RecordPrinter, Sink, complete_document, print_records
 from kcli.cli.consume.reports import partitions_text, reporter
 from kcli.cli.environment import HURRIED_MS, StopSignals
 from kcli.cli.options import check_choice
@@ -103,18 +103,8 @@ def print_shared(
         try:
             with complete_document(options.renderer, sink):
                 sink.write(options.renderer.begin)
-                stop = print_records(
-                    source,
-                    options.renderer.render,
-                    sink.write,
-                    offsets_passed=source.progress,
-                    printed=printed,
-                    clock=env.clock,
-                    interrupt=interrupt,
-                    limits=options.limits,
-                    decoding=options.decoding,
-                    after_poll=after_poll,
-                )
+                printer = RecordPrinter(options, sink.write, printed, interrupt)
+                stop = print_records(source, printer, env.clock, offsets_passed=source.progress, after_poll=after_poll)
                 sink.write(options.renderer.end([]))
         except KeyboardInterrupt:  # a second signal
             close_ms = HURRIED_MS
@@ -128,8 +118,7 @@ def print_shared(
                         f"kcli: {offsets} records of {tp} were printed, and their acknowledgement failed, "
                         f"so they may be delivered again: {error.message}"
                     )
-                if options.stats:
-                    env.report_lines(printed.stats(env.clock.now_ms() - started_ms).split("\n"))
+                options.report_stats(env, printed, started_ms)
     env.interrupted = interrupt.requested
     if consumer.failed:
         return options.status(exit_status.FAILED)

@@ -15,8 +15,8 @@ import pytest
 from kcli.cli.consume.decoding import Decoding, make_decoding
 from kcli.cli.consume.filters import compile_filters
 from kcli.cli.consume.options import DecodeOptions, FilterOptions
-from kcli.cli.consume.printing import RenderOptions, make_renderer
-from kcli.cli.consume.read_loop import Limits, PrintedRecords, print_records
+from kcli.cli.consume.printing import PrintOptions, RenderOptions, make_renderer
+from kcli.cli.consume.read_loop import Limits, PrintedRecords, RecordPrinter, print_records
 from kcli.cli.environment import StopSignals
 from kcli.clock import ManualClock
 from kcli.consumer.coverage import StopReason
@@ -73,19 +73,16 @@ class Read:
         self.written: list[bytes] = []
         self.holds: list[tuple[TopicPartition, int]] = []
         self.printed = PrintedRecords()
-        self.stop = print_records(
-            Polls(*((P0, batch) for batch in batches)),
-            renderer.render,
+        filters = compile_filters(FilterOptions(grep))
+        printer = RecordPrinter(
+            PrintOptions(renderer, filters, Limits(limit), decoding=self.decoding),
             lambda data: self.written.append(bytes(data)),
-            offsets_passed=lambda: 0,
-            printed=self.printed,
-            clock=ManualClock(),
-            interrupt=interrupt(self.written),
-            limits=Limits(limit),
-            filters=compile_filters(FilterOptions(grep)),
-            decoding=self.decoding,
-            before_part=lambda tp, offset: self.holds.append((tp, offset)),
+            self.printed,
+            interrupt(self.written),
+            lambda tp, offset: self.holds.append((tp, offset)),
         )
+        polls = Polls(*((P0, batch) for batch in batches))
+        self.stop = print_records(polls, printer, ManualClock(), offsets_passed=lambda: 0)
 
     @property
     def lines(self) -> list[Any]:

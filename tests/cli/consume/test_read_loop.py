@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ import pytest
 from kcli.cli.consume import filters
 from kcli.cli.consume.filters import compile_filters
 from kcli.cli.consume.options import FilterOptions
-from kcli.cli.consume.printing import RenderOptions, make_renderer
-from kcli.cli.consume.read_loop import Count, Limits, PrintedRecords, print_records
+from kcli.cli.consume.printing import PrintOptions, RenderOptions, make_renderer
+from kcli.cli.consume.read_loop import Count, Limits, PrintedRecords, RecordPrinter, print_records
 from kcli.cli.environment import StopSignals
 from kcli.clock import ManualClock
 from kcli.consumer.coverage import StopReason
@@ -58,20 +58,27 @@ def values(*texts: bytes) -> RecordColumns:
 class Run:
     """One run of the loop, and its results."""
 
-    def __init__(self, polls: Iterable[Any], *, follow: bool = False, interrupt: StopSignals | None = None, **how: Any):
+    def __init__(
+        self,
+        polls: Iterable[Any],
+        *,
+        follow: bool = False,
+        interrupt: StopSignals | None = None,
+        after_poll: Callable[[], None] = lambda: None,
+        **how: Any,
+    ):
         self.clock = ManualClock()
         self.written: list[bytes] = []
         self.printed = PrintedRecords([P0, P1])
         script = Script(self.clock, polls, follow=follow)
-        self.stop = print_records(
-            script,
-            make_renderer(RenderOptions()).render,
+        printer = RecordPrinter(
+            PrintOptions(make_renderer(RenderOptions()), **how),
             lambda data: self.written.append(bytes(data)),
-            offsets_passed=lambda: script.passed,
-            printed=self.printed,
-            clock=self.clock,
-            interrupt=interrupt or StopSignals(lambda: None),
-            **how,
+            self.printed,
+            interrupt or StopSignals(lambda: None),
+        )
+        self.stop = print_records(
+            script, printer, self.clock, offsets_passed=lambda: script.passed, after_poll=after_poll
         )
 
     @property
