@@ -1,7 +1,7 @@
 """Messages and tables of Apache's group tool: Java's class and message of each error, and its table layout. Pure.
 
 Scripts search for these texts. They were copied from the output of the tools of 4.3.1. The table layout is Apache's
-too, which neither tabulate nor rich can make.
+too, which no library makes.
 """
 
 from __future__ import annotations

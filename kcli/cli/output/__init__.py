@@ -1,7 +1,7 @@
 """Output formats that all commands share: tables, JSON, CSV and TSV, escapes, and the progress bar.
 
 A command makes a `report.Report` (kind, items, columns, rows) and calls `printer.print_report`, which picks the format
-and prints. `table` has the two layouts of tables (tabulate in a pipe, rich on a terminal), `json` and `csv` the formats
+and prints. `table` has the two layouts of tables (plain in a pipe, rich's on a terminal), `json` and `csv` the formats
 for programs, `escapes` the escapes of control characters, `progress` the bar of bounded reads.
 
 No threads, and no state apart from the progress bar, which its owner ticks.
@@ -13,8 +13,8 @@ No threads, and no state apart from the progress bar, which its owner ticks.
 - A JSON document has a version (`json.VERSION`). Fields may be added; renaming or removing one needs a new version.
 - Tables omit the ERROR column when nothing failed; csv and tsv always have it, so that scripts see fixed columns.
 - Everything from brokers and records is escaped before it reaches a terminal, but not in a pipe.
-- rich and tabulate are imported only when a table is printed; both take longer to import than most commands run. Large
-  tables use neither (`table.FAST_ABOVE`).
+- rich is imported only when a table is printed on a terminal; that takes longer than most commands run. Large tables do
+  not use it (`table.MOST_RICH`).
 
 Tests: `test_report` tests all formats, by what is printed.
 """
