@@ -128,11 +128,10 @@ class Applied(NamedTuple):
 def write_saved(
     store: SnapshotStore,
     snapshot: Snapshot | None,
-    write: Callable[[], Mapping[Any, KcliError]],
     saved_keys: Iterable[Any],
-    on_snapshot: Callable[[Snapshot], object],
+    write: Callable[[], Mapping[Any, KcliError]],
 ) -> tuple[Mapping[Any, KcliError], str | None]:
-    """Save a snapshot, call `on_snapshot` with it, then write. Return the errors of `write`, and the id for an undo.
+    """Save a snapshot, then write. Return the errors of `write`, and the id for an undo.
 
     SnapshotError if it cannot be saved: nothing is written. The snapshot is removed again, and the id is None, if
     certainly none of `saved_keys` was written: an undo would have nothing to restore.
@@ -140,7 +139,6 @@ def write_saved(
     if snapshot is None:
         return write(), None
     store.write(snapshot)
-    on_snapshot(snapshot)
     errors = write()
     failed = [errors.get(key) for key in saved_keys]
     if all(error is not None and not isinstance(error, OutcomeUnknown) for error in failed):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -113,17 +113,23 @@ def default_folder(environ: Mapping[str, str], name: str = "snapshots") -> Path:
 class SnapshotStore:
     """Snapshots in a folder, which is created for the first one. A snapshot stays, unless its change was not made.
 
-    Those in the folder `earlier` are read too.
+    Those in the folder `earlier` are read too. `on_write` is called with each snapshot that was written, before its
+    change is made.
     """
 
-    def __init__(self, folder: Path, earlier: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, earlier: Path | None = None, on_write: Callable[[Snapshot], object] = lambda _: None
+    ) -> None:
         self.folder = folder
         self._earlier = earlier
+        self.on_write = on_write
 
     @classmethod
-    def default(cls, environ: Mapping[str, str]) -> SnapshotStore:
+    def default(
+        cls, environ: Mapping[str, str], on_write: Callable[[Snapshot], object] = lambda _: None
+    ) -> SnapshotStore:
         """Return the store of the user."""
-        return cls(default_folder(environ), default_folder(environ, "topic-settings"))
+        return cls(default_folder(environ), default_folder(environ, "topic-settings"), on_write)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.folder}>"
@@ -145,6 +151,7 @@ class SnapshotStore:
         except OSError as error:
             reason = error.strerror or error
             raise SnapshotError(f"the snapshot cannot be written to {self.folder}: {reason}") from None
+        self.on_write(snapshot)
 
     def discard(self, snapshot_id: str) -> None:
         """Remove the snapshot of a change that was certainly not made. A file that cannot be removed stays."""

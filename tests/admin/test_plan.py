@@ -57,16 +57,17 @@ def test_an_error_of_the_plan_as_a_whole_is_raised_first() -> None:
 def test_the_snapshot_stays_unless_certainly_nothing_was_written(
     tmp_path: Path, errors: dict[str, KcliError], kept: bool
 ) -> None:
-    store, seen = SnapshotStore(tmp_path), []
+    seen: list[Snapshot] = []
+    store = SnapshotStore(tmp_path, on_write=seen.append)
 
     def write() -> dict[str, KcliError]:
         assert store.ids() == ["s"], "the snapshot is on disk before the change"
         return errors
 
-    written = write_saved(store, SNAPSHOT, write, ["a", "b"], seen.append)
+    written = write_saved(store, SNAPSHOT, ["a", "b"], write)
     assert written == (errors, "s" if kept else None)
     assert (seen, store.ids()) == ([SNAPSHOT], ["s"] if kept else [])
 
 
 def test_a_change_without_a_snapshot_has_no_undo(tmp_path: Path) -> None:
-    assert write_saved(SnapshotStore(tmp_path), None, dict, ["a"], print) == ({}, None)
+    assert write_saved(SnapshotStore(tmp_path), None, ["a"], dict) == ({}, None)

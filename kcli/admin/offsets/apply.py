@@ -5,7 +5,7 @@ The deletion of groups is here too, because it deletes their committed offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from kcli.admin.groups.committed_offsets import committed_offsets
@@ -31,15 +31,12 @@ def apply_plan(
     plan: OffsetPlan,
     snapshots: SnapshotStore,
     deadline_ms: float,
-    *,
-    on_snapshot: Callable[[Snapshot], object] = lambda _: None,
 ) -> Applied:
     """Write the rows of the plan as an administrator, from outside the groups.
 
     Errors before anything is written: PlanRefused for a refused row, WrongCluster, GroupInUse for a group with members
     or of a type that has its own tools, PlanOutdated for a committed offset that has changed since, SnapshotError if
-    the snapshot cannot be saved. `on_snapshot` is called with the snapshot before the first write. A partition that
-    fails afterwards is an error beside the other results.
+    the snapshot cannot be saved. A partition that fails afterwards is an error beside the other results.
     """
     plan.check()
     check_cluster(client, plan.cluster_id, deadline_ms)
@@ -51,10 +48,7 @@ def apply_plan(
         return Applied({})
     snapshot = _snapshot_of(client, plan.kind, [Change(row.key, row.old, row.new) for row in plan.changes])
     keys = [row.key for row in plan.changes]
-    errors, undo = write_saved(
-        snapshots, snapshot, lambda: _write(client, plan.changes, deadline_ms), keys, on_snapshot
-    )
-    return plan.outcome(errors, undo)
+    return plan.outcome(*write_saved(snapshots, snapshot, keys, lambda: _write(client, plan.changes, deadline_ms)))
 
 
 def _snapshot_of(client: ConsumerNetworkClient, kind: str, changes: list[Change]) -> Snapshot:
@@ -69,8 +63,6 @@ def apply_group_deletion(
     groups: Collection[str],
     snapshots: SnapshotStore,
     deadline_ms: float,
-    *,
-    on_snapshot: Callable[[Snapshot], object] = lambda _: None,
 ) -> Applied:
     """Save the committed offsets of these groups, then delete the groups; errors as of `removal.delete_groups`.
 
@@ -81,11 +73,7 @@ def apply_group_deletion(
     described = describe_groups(client, dict.fromkeys(groups), half_deadline(client, deadline_ms))
     idle = [name for name, group in described.values.items() if not group.members and group.type != SHARE]
     snapshot = _committed(client, "group-delete", dict.fromkeys(idle), deadline_ms)
-
-    def write() -> Mapping[str, KcliError]:
-        return delete_groups(client, groups, deadline_ms).errors
-
-    errors, undo = write_saved(snapshots, snapshot, write, idle, on_snapshot)
+    errors, undo = write_saved(snapshots, snapshot, idle, lambda: delete_groups(client, groups, deadline_ms).errors)
     return Applied({name: errors.get(name) for name in groups}, undo)
 
 
@@ -95,8 +83,6 @@ def apply_offset_deletion(
     partitions: Collection[TopicPartition],
     snapshots: SnapshotStore,
     deadline_ms: float,
-    *,
-    on_snapshot: Callable[[Snapshot], object] = lambda _: None,
 ) -> Applied:
     """Save the committed offsets of a group in these partitions, then delete them; errors as of `delete_offsets`.
 
@@ -104,11 +90,7 @@ def apply_offset_deletion(
     """
     snapshot = _committed(client, "delete", {group: partitions}, deadline_ms)
     errors, undo = write_saved(
-        snapshots,
-        snapshot,
-        lambda: delete_offsets(client, group, partitions, deadline_ms).errors,
-        partitions,
-        on_snapshot,
+        snapshots, snapshot, partitions, lambda: delete_offsets(client, group, partitions, deadline_ms).errors
     )
     return Applied({tp: errors.get(tp) for tp in partitions}, undo)
 

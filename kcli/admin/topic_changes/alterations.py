@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -204,13 +204,11 @@ def apply_alterations(
     plan: Plan[Alteration],
     snapshots: SnapshotStore,
     deadline_ms: float,
-    *,
-    on_snapshot: Callable[[Snapshot], object] = lambda _: None,
 ) -> Applied:
     """Make the changes of a plan, settings first.
 
     PlanRefused for a plan with an error, Refused for a topic that has changed since, WrongCluster, SnapshotError: then
-    nothing is changed. `on_snapshot` is called with the saved settings before the first change.
+    nothing is changed.
     """
     plan.check()
     check_cluster(client, plan.cluster_id, half_deadline(client, deadline_ms))
@@ -234,7 +232,7 @@ def apply_alterations(
         ids = {row.topic: plan.states[row.topic] for row in set_rows if row.topic in plan.states}
         saved = [Change(row.key, row.own, row.new_own) for row in set_rows]
         snapshot = new_snapshot(client, SETTINGS, plan.kind, saved, ids)
-    return plan.outcome(*write_saved(snapshots, snapshot, write, [row.key for row in set_rows], on_snapshot))
+    return plan.outcome(*write_saved(snapshots, snapshot, [row.key for row in set_rows], write))
 
 
 def check_unchanged(row: Alteration, state: TopicState, topic_id: str | None) -> None:

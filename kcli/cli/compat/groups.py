@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.admin.groups.describe import describe_groups
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from kcli.admin.groups.listing import ListedGroup
     from kcli.admin.groups.survey import GroupSurvey
     from kcli.admin.plan import Applied
+    from kcli.admin.snapshots import SnapshotStore
     from kcli.cli.compat.options import Given
     from kcli.cli.environment import Environment
-    from kcli.cli.run_plan import Apply
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.errors import KcliError
     from kcli.structs import TopicPartition
@@ -324,27 +324,27 @@ _WHOLE_TOPIC = -1
 def delete_groups_of(session: Session) -> int:
     """Delete groups, after their committed offsets are saved. Groups with members are not deleted; the others are."""
     from kcli.admin.offsets.apply import apply_group_deletion
-    from kcli.admin.snapshots import SnapshotStore
     from kcli.cli.run_plan import done_sentence, showing_outcome
 
-    store, groups = SnapshotStore.default(session.env.environ), session.groups()
-    found = _delete(
-        session,
-        lambda on_snapshot: apply_group_deletion(
-            session.client, groups, store, session.deadline_ms, on_snapshot=on_snapshot
-        ),
-    )
+    groups = session.groups()
+    found = _delete(session, lambda store: apply_group_deletion(session.client, groups, store, session.deadline_ms))
     deleted = sorted(name for name, error in found.results.items() if error is None)
     with showing_outcome(session.env, done_sentence("deleted", deleted)):
         _print_deletion(session, found, deleted)
     return exit_status.status_of_all(found.errors.values())
 
 
-def _delete(session: Session, apply: Apply) -> Applied:
+def _delete(session: Session, delete: Callable[[SnapshotStore], Applied]) -> Applied:
+    from kcli.admin.snapshots import SnapshotStore
     from kcli.cli.group.delete import restore_line
     from kcli.cli.run_plan import apply_with_hint
 
-    return apply_with_hint(session.env, apply, lambda id: f"kcli: {restore_line(id)}", "deleted")
+    return apply_with_hint(
+        session.env,
+        lambda seen: delete(SnapshotStore.default(session.env.environ, seen)),
+        lambda id: f"kcli: {restore_line(id)}",
+        "deleted",
+    )
 
 
 def _print_deletion(session: Session, found: Applied, deleted: Sequence[str]) -> None:
@@ -362,7 +362,6 @@ def _print_deletion(session: Session, found: Applied, deleted: Sequence[str]) ->
 def delete_offsets_of(session: Session) -> int:
     """Delete the committed offsets of one group for some topics. The broker refuses topics that the group reads."""
     from kcli.admin.offsets.apply import apply_offset_deletion
-    from kcli.admin.snapshots import SnapshotStore
     from kcli.cli.run_plan import done_sentence, showing_outcome
     from kcli.client.metadata import Cluster
 
@@ -376,12 +375,8 @@ def delete_offsets_of(session: Session) -> int:
         if (error := cluster.topic_error(name)) is not None:
             outcomes[TopicPartition(name, _WHOLE_TOPIC)] = error
         wanted.update(TopicPartition(name, number) for number in cluster.topics[name].partitions)
-    store, client = SnapshotStore.default(session.env.environ), session.client
     found = _delete(
-        session,
-        lambda on_snapshot: apply_offset_deletion(
-            client, group, wanted, store, session.deadline_ms, on_snapshot=on_snapshot
-        ),
+        session, lambda store: apply_offset_deletion(session.client, group, wanted, store, session.deadline_ms)
     )
     outcomes |= {tp: found.errors.get(tp) for tp in wanted}
     rows = [

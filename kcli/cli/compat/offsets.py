@@ -173,10 +173,10 @@ def _execute(session: Session, rows: dict[str, list[OffsetRow]], states: dict[st
     inactive = {name: states[name] for name in rows if rows[name]}
     cluster_id = session.client.metadata.cluster.cluster_id
     plan = make_plan("reset", every, int(session.client.clock.wall_ms()), inactive, cluster_id)
-    store = SnapshotStore.default(session.env.environ)
     made: list[Snapshot] = []
+    store = SnapshotStore.default(session.env.environ, made.append)
     try:
-        applied = apply_plan(session.client, plan, store, session.deadline_ms, on_snapshot=made.append)
+        applied = apply_plan(session.client, plan, store, session.deadline_ms)
     except (Refused, SnapshotError) as refused:
         raise Failed(str(refused), exit_status.REFUSED) from refused
     except (KcliError, KeyboardInterrupt):

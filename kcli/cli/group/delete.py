@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
 from kcli.cli.group.selection import ChosenGroups, find_selected
@@ -14,7 +14,7 @@ from kcli.cli.run_plan import Execute, View, run_plan, skip_missing, undo_comman
 
 if TYPE_CHECKING:
     from kcli.admin.groups.survey import GroupSurvey
-    from kcli.admin.plan import Applied, Row
+    from kcli.admin.plan import Row
     from kcli.cli.output.report import Item
 
 COLUMNS = ["group", "status", "type", "state", "members", "partitions", "lag"]
@@ -42,7 +42,6 @@ def run(
     from kcli.admin.snapshots import SnapshotStore
 
     deadline_ms = common.deadline_ms()
-    store = SnapshotStore.default(env.environ)
     with closing(common.connect()) as client:
         selected = find_selected(client, groups, deadline_ms)
         for node, error in selected.failed_brokers.items():
@@ -52,12 +51,15 @@ def run(
         if if_exists:
             plan = skip_missing(plan)
 
-        def apply(on_snapshot: Any) -> Applied:
-            names = [row.key for row in plan.changes]
-            return apply_group_deletion(client, names, store, deadline_ms, on_snapshot=on_snapshot)
-
-        view = View("group.delete", COLUMNS, "deleted", item, undo=restore_line)
-        return run_plan(env, common, plan, view, apply, execute=execute)
+        names = [row.key for row in plan.changes]
+        return run_plan(
+            env,
+            common,
+            plan,
+            View("group.delete", COLUMNS, "deleted", item, undo=restore_line),
+            lambda seen: apply_group_deletion(client, names, SnapshotStore.default(env.environ, seen), deadline_ms),
+            execute=execute,
+        )
 
 
 def restore_line(snapshot_id: str) -> str:

@@ -56,11 +56,14 @@ def run_offset_plan(
         plan = replace(plan, errors=_group_errors(client, plan, deadline_ms))
         similar = _similar_groups(client, plan, deadline_ms)
 
-    def apply(on_snapshot: Any) -> Applied:
-        store = SnapshotStore.default(env.environ)
-        return apply_plan(client, plan, store, deadline_ms, on_snapshot=on_snapshot)
-
-    return run_plan(env, common, plan, OffsetView(plan, similar), apply, execute=execute)
+    return run_plan(
+        env,
+        common,
+        plan,
+        OffsetView(plan, similar),
+        lambda seen: apply_plan(client, plan, SnapshotStore.default(env.environ, seen), deadline_ms),
+        execute=execute,
+    )
 
 
 def _group_errors(client: ConsumerNetworkClient, plan: OffsetPlan, deadline_ms: float) -> tuple[KcliError, ...]:

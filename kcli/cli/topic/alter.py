@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
@@ -13,7 +13,7 @@ from kcli.cli.run_plan import Execute, View, run_plan, undo_command
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kcli.admin.plan import Applied, Plan
+    from kcli.admin.plan import Plan
     from kcli.admin.topic_changes.alterations import Alteration
     from kcli.cli.output.report import Item
     from kcli.client.consumer_network_client import ConsumerNetworkClient
@@ -80,11 +80,14 @@ def run_alterations(
     from kcli.admin.snapshots import SnapshotStore
     from kcli.admin.topic_changes.alterations import apply_alterations
 
-    def apply(on_snapshot: Any) -> Applied:
-        store = SnapshotStore.default(env.environ)
-        return apply_alterations(client, plan, store, common.deadline_ms(), on_snapshot=on_snapshot)
-
-    return run_plan(env, common, plan, view, apply, execute=execute)
+    return run_plan(
+        env,
+        common,
+        plan,
+        view,
+        lambda seen: apply_alterations(client, plan, SnapshotStore.default(env.environ, seen), common.deadline_ms()),
+        execute=execute,
+    )
 
 
 def item(row: Alteration, status: str) -> Item:

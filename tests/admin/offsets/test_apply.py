@@ -110,9 +110,8 @@ def test_the_snapshot_is_reported_before_the_first_write(store: SnapshotStore) -
     reported: list[tuple[str, int]] = []
     with cluster.client() as client:
         plan = plan_of(move("g", T0))
-        apply_plan(
-            client, plan, store, 10_000, on_snapshot=lambda snapshot: reported.append((snapshot.id, cluster.writes))
-        )
+        store.on_write = lambda snapshot: reported.append((snapshot.id, cluster.writes))
+        apply_plan(client, plan, store, 10_000)
     assert reported == [(store.ids()[0], 0)]
 
 
@@ -305,7 +304,8 @@ def test_a_request_that_was_not_sent_has_failed_for_certain(store: SnapshotStore
             client.disconnect(node)
 
     with client:
-        applied = apply_plan(client, plan_of(move("g", T0)), store, 10_000, on_snapshot=unreachable)
+        store.on_write = unreachable
+        applied = apply_plan(client, plan_of(move("g", T0)), store, 10_000)
     assert isinstance(applied.results["g", T0], TimeoutExpired)
     assert cluster.writes == 0
 
@@ -329,13 +329,8 @@ def test_a_group_whose_coordinator_is_not_found_has_failed_for_certain(
     """No commit was sent, whatever the response to FindCoordinator was."""
     cluster = cluster_of("g")
     with cluster.client() as client:
-        applied = apply_plan(
-            client,
-            plan_of(move("g", T0)),
-            store,
-            10_000,
-            on_snapshot=lambda _: find_no_coordinator(cluster, is_complete=is_complete),
-        )
+        store.on_write = lambda _: find_no_coordinator(cluster, is_complete=is_complete)
+        applied = apply_plan(client, plan_of(move("g", T0)), store, 10_000)
     assert type(applied.results["g", T0]) is (BrokerError if is_complete else IncompleteResponse)
     assert cluster.writes == 0
     assert cluster.clock.now_ms() == 10_000
