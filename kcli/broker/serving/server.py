@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kcli.broker.counters import RequestMetrics
 from kcli.broker.handlers.api_table import HANDLERS, ApiTable
-from kcli.broker.quotas import REQUEST_RATE
 from kcli.broker.serving.client_address import canonical_address
 from kcli.broker.serving.connection_quotas import ConnectionQuotas
 from kcli.broker.serving.pending import Pending, Repeatable
@@ -25,7 +24,8 @@ from kcli.broker.serving.request_context import (
     read_request,
     response_parts,
 )
-from kcli.broker.serving.timer import Timer, TimerTask
+from kcli.broker.serving.throttling import Throttling
+from kcli.broker.serving.timer import Timer
 from kcli.broker.testing.control import DROP, SILENCE, Control, Delay, Verdict
 from kcli.clock import Clock
 from kcli.error_codes import ErrorCode
@@ -47,23 +47,6 @@ _SASL_HANDSHAKE = int(ApiKey.SASL_HANDSHAKE).to_bytes(2, "big")
 _ACCEPT_AGAIN_MS = 500.0
 # A connection may be closed in favour of a new one after it was quiet for this time.
 _MIN_IDLE_MS = 1000.0
-
-
-# Requests of brokers, which request_percentage exempts.
-_OF_BROKERS = frozenset(
-    {
-        ApiKey.ALLOCATE_PRODUCER_IDS,
-        ApiKey.ALTER_PARTITION,
-        ApiKey.BROKER_HEARTBEAT,
-        ApiKey.BROKER_REGISTRATION,
-        ApiKey.ENVELOPE,
-        ApiKey.WRITE_TXN_MARKERS,
-    }
-)
-
-
-# Requests whose handler, or the controller, sets throttle_time_ms by controller_mutation_rate.
-_OF_CONTROLLERS = frozenset({ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS})
 
 
 class OutgoingConnections(Protocol):
@@ -138,10 +121,11 @@ class SocketServer:
         self._connections: dict[str, _Connection] = {}
         self._is_paused = False
         self._repeatable: dict[str, Repeatable] = {}
-        self._throttled: dict[str, TimerTask] = {}
-        self._request_waits_ms: dict[str, int] = {}
         #: Returns the quotas of clients, None without any.
         self.client_quotas: Callable[[], ClientQuotas | None] = lambda: None
+        self._throttling = Throttling(selector, timer, clock, lambda: self.client_quotas())
+        #: Read nothing from a connection for a time, because its client is over a quota.
+        self.throttle = self._throttling.throttle
 
     def __repr__(self) -> str:
         return f"<SocketServer {self.quotas!r}{' not accepting' if self._is_paused else ''}>"
@@ -180,21 +164,6 @@ class SocketServer:
     def close(self) -> None:
         """Close all connections without further answers."""
         self._selector.close_all()
-
-    def throttle(self, id: str, ms: float) -> None:
-        """Read nothing from a connection for this time, because its client is over a quota (KIP-219)."""
-        if not self._selector.is_connected(id):
-            return
-        until_ms = self._clock.now_ms() + ms
-        if id in self._throttled:
-            until_ms = max(until_ms, self._throttled[id].deadline_ms)
-            self._throttled[id].cancel()
-        self._selector.mute(id)
-        self._throttled[id] = self._timer.call_at(until_ms, lambda: self._end_throttle(id))
-
-    def _end_throttle(self, id: str) -> None:
-        del self._throttled[id]
-        self._selector.unmute(id)
 
     def wakeup(self) -> None:
         """End the wait of `poll`. May be called from any thread."""
@@ -276,9 +245,7 @@ class SocketServer:
         self.quotas.remove(id)
         self._connections.pop(id, None)
         self._repeatable.pop(id, None)
-        self._request_waits_ms.pop(id, None)
-        if id in self._throttled:
-            self._throttled.pop(id).cancel()
+        self._throttling.forget(id)
         if self._is_paused:
             self._pause_accepting(False)
 
@@ -419,7 +386,7 @@ class SocketServer:
             else:
                 begin_ms = self._clock.now_ms()
                 result = self._handle(request, context)
-                self._measure(request, context, begin_ms)
+                self._throttling.measure(request, context, begin_ms)
         except CloseConnection:
             self._close(context.connection_id)
             return
@@ -436,17 +403,6 @@ class SocketServer:
             self._send(result.value, context)
         else:
             self._wait(result, context)
-
-    def _measure(self, request: Request[Any], context: RequestContext, begin_ms: float) -> None:
-        """Count the time in the handler towards request_percentage (KIP-124); brokers are exempt."""
-        quotas = self.client_quotas()
-        if quotas is None or context.api_key in _OF_BROKERS or _is_replica(request):
-            return
-        now_ms = self._clock.now_ms()
-        percent = (now_ms - begin_ms) / 10
-        wait_ms = quotas.throttle_ms(REQUEST_RATE, context.principal, context.client_id, percent, now_ms)
-        if wait_ms:
-            self._request_waits_ms[context.connection_id] = min(wait_ms, int(quotas.windows.size_ms))
 
     def _wait(self, pending: Pending[Any], context: RequestContext) -> None:
         """Send the answer when it is complete, and read nothing more from the connection until then."""
@@ -467,20 +423,14 @@ class SocketServer:
             return
         if pending.repeatable is not None:
             self._repeatable[id] = pending.repeatable
-        if id not in self._throttled:
+        if id not in self._throttling:
             self._selector.unmute(id)
         self._send(response, context)
 
     def _send(self, response: Message | EncodedResponse | None, context: RequestContext) -> None:
         """Send the response; None means that the request gets none."""
         self.requests.record(context, response, self._clock.now_ms())
-        wait_ms = self._request_waits_ms.pop(context.connection_id, 0)
-        if context.api_key in _OF_CONTROLLERS and isinstance(response, Message):
-            wait_ms = max(wait_ms, getattr(response, "throttle_time_ms", 0))
-        if wait_ms:
-            self.throttle(context.connection_id, wait_ms)
-            if isinstance(response, Message) and hasattr(response, "throttle_time_ms"):
-                response.throttle_time_ms = max(response.throttle_time_ms, wait_ms)
+        self._throttling.apply(response, context)
         if response is None:
             return
         try:
@@ -512,9 +462,3 @@ def _reset(sock: socket.socket) -> None:
     """Close with a TCP reset, as Kafka does above `max.connections.per.ip`."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
     sock.close()
-
-
-def _is_replica(request: Request[Any]) -> bool:
-    """Return whether this is a Fetch of a follower or of an observer."""
-    state = getattr(request, "replica_state", None)
-    return getattr(request, "replica_id", -1) >= 0 or (state is not None and state.replica_id >= 0)
