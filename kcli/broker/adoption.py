@@ -7,20 +7,25 @@ is in the log: what is left of them is removed. Other directories were copied th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
+from kcli.broker.cluster.features import FEATURES_OF_SINGLE
 from kcli.broker.cluster.image import TOPIC_CONFIG
-from kcli.broker.data_dir import random_uuid
+from kcli.broker.cluster.metadata_log import has_records
+from kcli.broker.data_dir import EARLIER_TOPICS, KAFKA_METADATA_LOG, random_uuid
 from kcli.errors import ConfigError
 from kcli.protocol import metadata_records as records
+from kcli.protocol.metadata_records import METADATA_TOPIC
+from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
+    from kcli.broker.cluster.cluster_values import Listener
     from kcli.broker.cluster.image import MetadataImage
+    from kcli.broker.files import Files
     from kcli.broker.log.log import Log
     from kcli.broker.log_manager import LogManager
-    from kcli.structs import TopicPartition
 
 
 class NewPartition(Protocol):
@@ -28,6 +33,48 @@ class NewPartition(Protocol):
 
     def __call__(self, topic_id: UUID, number: int, leader_epoch: int = 0) -> records.PartitionRecord:
         """Return the record."""
+
+
+def earlier_records(files: Files, logs: LogManager, new_partition: NewPartition) -> list[Any]:
+    """Return the records that stand for the files of an earlier version, [] without such files.
+
+    A metadata log beside them is renamed: that version did not read it, or a conversion was interrupted.
+    """
+    if not files.exists(logs.dir.join(EARLIER_TOPICS)):
+        return []
+    from kcli.broker.earlier_files import read_earlier
+
+    earlier = read_earlier(files, logs.data_dir, new_partition)
+    if has_records(logs.data_dir, files):
+        files.rename(logs.dir.join(KAFKA_METADATA_LOG), logs.dir.name_stray(TopicPartition(METADATA_TOPIC, 0)))
+    return earlier
+
+
+def check_brokers(image: MetadataImage, logs: LogManager, node_id: int) -> None:
+    """Raise ConfigError if the log is that of a cluster with other brokers."""
+    others = {*image.brokers, *(replica for _, state in image.partitions() for replica in state.replicas)} - {node_id}
+    if others:
+        raise ConfigError(
+            f"{logs.data_dir} is the directory of a cluster with other brokers "
+            f"({', '.join(map(str, sorted(others)))}); start it with its controller, or choose another directory"
+        )
+
+
+def registration(
+    image: MetadataImage, node_id: int, listeners: Iterable[Listener], directory_id: UUID
+) -> records.RegisterBrokerRecord:
+    """Return the record that registers this broker, as one that was stopped."""
+    return records.RegisterBrokerRecord(
+        broker_id=node_id,
+        incarnation_id=random_uuid(),
+        broker_epoch=image.offset + 1,
+        end_points=[records.BrokerEndpoint(**listener._asdict()) for listener in listeners],
+        features=[
+            records.BrokerFeature(name=name, min_supported_version=first, max_supported_version=last)
+            for name, (first, last) in FEATURES_OF_SINGLE.items()
+        ],
+        log_dirs=[directory_id],
+    )
 
 
 def remove_leftovers(image: MetadataImage, logs: LogManager, removed: Mapping[UUID, str]) -> None:

@@ -17,24 +17,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
-from kcli.broker.adoption import adopted, led, remove_leftovers
+from kcli.broker.adoption import adopted, check_brokers, earlier_records, led, registration, remove_leftovers
 from kcli.broker.cluster.cluster_values import PRODUCER_IDS_PER_BLOCK, Registration, TopicState
 from kcli.broker.cluster.features import FEATURES_OF_SINGLE, KRAFT_VERSION
 from kcli.broker.cluster.image import BROKER_CONFIG, TOPIC_CONFIG, Changes, MetadataImage
 from kcli.broker.cluster.journal import Journal
-from kcli.broker.cluster.metadata_log import has_records
 from kcli.broker.cluster.topic_configs import TOPIC_OPTIONS, log_config
 from kcli.broker.cluster.view import DEFAULT, ClusterView
 from kcli.broker.config import BROKER_OPTIONS
 from kcli.broker.config_defs import without_effect
-from kcli.broker.data_dir import EARLIER_TOPICS, KAFKA_METADATA_LOG, parse_uuid, random_uuid, uuid_text
+from kcli.broker.data_dir import KAFKA_METADATA_LOG, parse_uuid, random_uuid, uuid_text
 from kcli.broker.files import is_exhausted, retry_without
 from kcli.broker.handlers.api_table import HANDLERS, ApiTable
 from kcli.broker.serving.server_loop import advertised_listeners
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, KcliError
+from kcli.errors import BrokerError, KcliError
 from kcli.protocol import metadata_records as records
-from kcli.protocol.metadata_records import METADATA_TOPIC
 from kcli.structs import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
@@ -59,8 +57,6 @@ if TYPE_CHECKING:
     from kcli.protocol.wire import Message, Request
 
 T = TypeVar("T")
-
-_KRAFT_VERSION = 1
 
 
 class Host(Protocol):
@@ -107,7 +103,7 @@ class Alone:
         self._directory_id = parse_uuid(broker.log_manager.directory_id)
         self._changes = Changes()
         self._left: dict[UUID, str] = {}  # removed topics whose directories may be there
-        earlier = self._read_earlier()
+        earlier = earlier_records(files, self._logs, self._new_partition)
         self._journal = Journal(
             self._logs.data_dir, files, config, broker.clock, apply=self._apply_record, report=broker.log
         )
@@ -126,7 +122,7 @@ class Alone:
             broker.clock,
             self._create_own_topic,
             FEATURES_OF_SINGLE,
-            {KRAFT_VERSION: _KRAFT_VERSION},
+            {KRAFT_VERSION: 1},
         )
         self._next_producer_id = self._end_of_producer_ids = 0
 
@@ -157,21 +153,6 @@ class Alone:
 
     # ---- start and end ----
 
-    def _read_earlier(self) -> list[Any]:
-        """Return the records that stand for the files of an earlier version, [] without such files.
-
-        A metadata log beside them is renamed: that version did not read it, or a conversion was interrupted.
-        """
-        files, logs = self._files, self._logs
-        if not files.exists(logs.dir.join(EARLIER_TOPICS)):
-            return []
-        from kcli.broker.earlier_files import read_earlier
-
-        earlier = read_earlier(files, logs.data_dir, self._new_partition)
-        if has_records(logs.data_dir, files):
-            files.rename(logs.dir.join(KAFKA_METADATA_LOG), logs.dir.name_stray(TopicPartition(METADATA_TOPIC, 0)))
-        return earlier
-
     def _begin(self, earlier: list[Any]) -> None:
         """Write the first records of a cluster, or those of the files of an earlier version."""
         journal, data_dir = self._journal, self._logs.data_dir
@@ -191,31 +172,9 @@ class Alone:
         ConfigError if the log is that of other brokers.
         """
         node_id, image, listeners = self._config.node_id, self.image, advertised_listeners(self._broker.endpoints)
-        others = sorted(
-            {*image.brokers, *(replica for _, state in image.partitions() for replica in state.replicas)} - {node_id}
-        )
-        if others:
-            raise ConfigError(
-                f"{self._logs.data_dir} is the directory of a cluster with other brokers "
-                f"({', '.join(map(str, others))}); start it with its controller, or choose another directory"
-            )
+        check_brokers(image, self._logs, node_id)
         if node_id not in image.brokers:
-            features = [
-                records.BrokerFeature(name=name, min_supported_version=first, max_supported_version=last)
-                for name, (first, last) in FEATURES_OF_SINGLE.items()
-            ]
-            record = records.RegisterBrokerRecord(
-                broker_id=node_id,
-                incarnation_id=random_uuid(),
-                broker_epoch=image.offset + 1,
-                end_points=[
-                    records.BrokerEndpoint(name=name, host=host, port=port, security_protocol=protocol)
-                    for name, host, port, protocol in listeners
-                ],
-                features=features,
-                log_dirs=[self._directory_id],
-            )
-            self._append([record])
+            self._append([registration(image, node_id, listeners, self._directory_id)])
         image.brokers[node_id] = Registration(
             node_id,
             image.brokers[node_id].epoch,

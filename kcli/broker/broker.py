@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kcli.broker.cluster.view import DEFAULT, ClusterView
 from kcli.broker.config import BROKER_OPTIONS
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from kcli.broker.transaction.transaction_coordinator import TransactionCoordinator
     from kcli.broker.transaction.verification import PartitionVerifier
 
-T = TypeVar("T")
-
 # Memory reserved for a frame before its bytes arrive, because many clients may announce large frames.
 _FIRST_READ_BYTES = 4096
 # Apache Kafka has a thread that only accepts, so a backlog of 50 is enough. Here requests are served in between: in a
@@ -84,8 +82,7 @@ class Broker(ServerLoop):
         super().__init__(config, clock, log, role="broker")
         self.authorizer: AnyAuthorizer = AllowAll()
         self.files = files or DiskFiles()
-        self._shared_dir = data_dir
-        self.has_own_controller = data_dir is not None
+        self.shared_dir = data_dir
         self._sockets: list[socket.socket] = []  # bound, but not listening yet
         self._securities: dict[str, ListenerSecurity] = {}
         self._reports: list[list[str]] = []
@@ -189,7 +186,7 @@ class Broker(ServerLoop):
             config,
             self.clock,
             new_cluster_id=lambda: kind.new_cluster_id(config, self.log),
-            shared=self._shared_dir,
+            shared=self.shared_dir,
             is_replica=kind.has_other_replicas,
         )
         self._reports.append(self.log_manager.reports)

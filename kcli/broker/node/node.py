@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
     from kcli.broker.config_defs import Option
     from kcli.broker.counters import MBean
+    from kcli.broker.data_dir import DataDir
     from kcli.broker.log_manager import LogManager
     from kcli.broker.replica_manager import ReplicaManager
     from kcli.broker.security.allow_all import AnyAuthorizer
@@ -69,8 +70,7 @@ class Host(Protocol):
     authorizer: AnyAuthorizer
     endpoints: tuple[Endpoint, ...]
     selector: Selector
-    #: The controller is in this process; the address that it tells others is not used.
-    has_own_controller: bool
+    shared_dir: DataDir | None
 
     def log(self, text: str, /) -> None:
         """Log a message for the operator."""
@@ -119,7 +119,8 @@ class Node:
             directory_id=directory_id,
             publish=self._on_metadata,
             on_applied=self._on_applied,
-            on_controller=(lambda address: None) if broker.has_own_controller else self._on_controller,
+            # The address that a controller in this process tells others is not used.
+            on_controller=self._on_controller if broker.shared_dir is None else lambda address: None,
             log=broker.log,
         )
         self.lifecycle = Lifecycle(
