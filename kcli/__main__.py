@@ -3,6 +3,8 @@
 import os
 import sys
 
+from kcli import __version__
+
 
 def main() -> int:
     """Run the command line in `sys.argv` and return its exit status, or rather end the process with it.
@@ -11,8 +13,6 @@ def main() -> int:
     of a short run; KCLI_DEBUG=1 lets it, for profilers and the like that wait for the end.
     """
     if sys.argv[1:2] in (["--version"], ["-V"]):
-        from kcli import __version__
-
         return _print_line(f"kcli {__version__}")
     sys.unraisablehook = _repeat_interrupt
     try:

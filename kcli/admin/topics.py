@@ -7,12 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kcli.admin.plan import Plan, Row
+from kcli.client.metadata import check_partitions
 from kcli.client.requests import Confirm, Results, fan_out, fan_out_changes, half_deadline
 from kcli.client.routing import locate_controller
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, IncompleteResponse, KcliError, Refused, UnsupportedVersion, WakeupError
 from kcli.protocol.wire import Message
 from kcli.structs import TopicPartition
+from kcli.text import did_you_mean
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -312,8 +314,6 @@ def find_partitions(
 
     A topic or partition that does not exist is an error; nothing is created.
     """
-    from kcli.client.metadata import check_partitions
-
     topics = client.topics_metadata(list(requested), deadline_ms).topics
     missing = [name for name in requested if name not in topics]
     if missing:
@@ -333,8 +333,6 @@ def _no_topics(client: ConsumerNetworkClient, bad: Sequence[TopicInfo], deadline
     for topic in bad:
         if topic.error not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
             return BrokerError(topic.error, request="Metadata", topic=topic.name, principal=client.principal)
-    from kcli.text import did_you_mean
-
     existing = _existing_topics(client, deadline_ms)
     messages = [
         f"'{topic.name}' is not a valid topic name; use letters, digits, '.', '_' and '-'"
@@ -349,8 +347,6 @@ def with_similar_topics(
     client: ConsumerNetworkClient, errors: Mapping[str, KcliError], deadline_ms: float
 ) -> dict[str, KcliError]:
     """Return the errors of topics; that of a topic that does not exist names existing topics with similar names."""
-    from kcli.text import did_you_mean
-
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     absent = [name for name, error in errors.items() if isinstance(error, BrokerError) and error.code == code]
     existing = _existing_topics(client, deadline_ms) if absent else []

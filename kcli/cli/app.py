@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator, Sequence
 
 from kcli import logs
@@ -69,8 +70,6 @@ def report(env: Environment, error: BaseException, *, verbose: bool = False) -> 
         env.report(f"kcli: {_one_line(str(error).rstrip('.'))}{see}")
         return exit_status.USAGE
     if env.environ.get("KCLI_DEBUG") == "1":
-        import traceback
-
         env.report_lines("".join(traceback.format_exception(error)).rstrip().split("\n"))
     expected = isinstance(error, KcliError | OSError | MemoryError)
     if isinstance(error, WakeupError) or (not expected and _is_of_a_signal(error)):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from inspect import Parameter, Signature
-from typing import Annotated, Any
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer import Argument, Context, Option
@@ -286,8 +286,6 @@ def _is_class_of_options(parameter: Parameter) -> bool:
 
 def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
     """Return the parameters of a function by name, without the environment."""
-    from inspect import signature
-
     parameters = dict(signature(function, eval_str=True).parameters)
     parameters.pop("env")
     return parameters
@@ -295,8 +293,6 @@ def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
 
 def _fields(cls: Any) -> dict[str, Parameter]:
     """Return the fields of a class of options by name, as parameters."""
-    from typing import get_type_hints
-
     defaults, hints = cls._field_defaults, get_type_hints(cls, include_extras=True)
     return {
         name: Parameter(

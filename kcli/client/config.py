@@ -5,6 +5,7 @@ Source: https://kafka.apache.org/documentation/#consumerconfigs and #producercon
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -252,8 +253,6 @@ def _completed(properties: Mapping[str, Value | None]) -> dict[str, Value | None
     is_complete = not any("${" in text or name == "security.protocol" for name, text in texts.items())
     if is_complete and "config.providers" not in texts:
         return dict(properties)
-    import os
-
     from kcli.client.external_values import complete
 
     values = complete(texts, os.environ)

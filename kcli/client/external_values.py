@@ -6,6 +6,7 @@ environment variables, in the process that connects.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING
@@ -105,8 +106,6 @@ def _login_of_file(where: str, path: str, read: ReadFile) -> str:
 
 def _expanded(where: str, path: str, text: str) -> str:
     """Replace the system properties that a login file of Java may contain, such as ${user.home}."""
-    import os
-
     known = {"user.home": os.path.expanduser("~"), "/": "/"}
 
     def value_of(match: re.Match[str]) -> str:

@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from kcli import logs
+from kcli.client.config import ClientConfig, ConsumerConfig, check_callables, not_settings
 from kcli.client.metrics import MetricGroups, merged
+from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
 from kcli.consumer.consumer_metrics import fetch_metrics, group_metrics
 from kcli.consumer.fetch_loop import FetchLoop, UnknownTopics
 from kcli.consumer.group.group_client import GroupClient
+from kcli.consumer.offset_fetcher import fetch_committed
 from kcli.consumer.subscription import PartitionFailure, PositionReset, SubscriptionState
 from kcli.error_codes import ErrorCode
 from kcli.errors import (
@@ -29,7 +32,6 @@ from kcli.errors import (
 from kcli.structs import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.consumer.group.group_membership import Membership
     from kcli.consumer.group.offset_commits import Callback
@@ -179,8 +181,6 @@ class Consumer:
         Without topics, call `subscribe` or `assign` next. Raise ConfigError for an invalid setting, BrokerError for a
         topic that does not exist or must not be read, TimeoutExpired when no broker answers.
         """
-        from kcli.client.config import ClientConfig, ConsumerConfig, check_callables, not_settings
-
         for topic in topics:
             if isinstance(topic, Mapping | ClientConfig):
                 advice = "Consumer.from_config(ConsumerConfig.from_properties(...)) or keywords, Consumer(group_id=...)"
@@ -586,8 +586,6 @@ class Consumer:
     @_one_thread
     def check_range(self, partitions: Iterable[TopicPartition]) -> None:
         """Handle positions beyond the end offset as a fetch would; for partitions that are not fetched."""
-        from kcli.client.offset_lookup import LATEST, list_offsets
-
         ends = list_offsets(self._client, dict.fromkeys(partitions, LATEST), self._deadline_ms(None))
         for tp, end in ends.values.items():
             state = self.subscription.get(tp)
@@ -653,8 +651,6 @@ class Consumer:
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the committed offset of each partition, None where there is none. Raise BrokerError for a refusal."""
-        from kcli.consumer.offset_fetcher import fetch_committed
-
         group, name = self._group_for("read committed offsets"), self._config.group_id or ""
         return fetch_committed(self._client, group.lookup, name, partitions, self._deadline_ms(timeout_ms))
 
@@ -679,8 +675,6 @@ class Consumer:
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the log start offset of each partition."""
-        from kcli.client.offset_lookup import EARLIEST
-
         return {
             tp: offset.offset
             for tp, offset in self._list_offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms).items()
@@ -691,8 +685,6 @@ class Consumer:
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the end offset of each partition; under read_committed the last stable offset."""
-        from kcli.client.offset_lookup import LATEST
-
         return {
             tp: offset.offset
             for tp, offset in self._list_offsets(dict.fromkeys(partitions, LATEST), timeout_ms).items()
@@ -701,8 +693,6 @@ class Consumer:
     def _list_offsets(
         self, times: Mapping[TopicPartition, int], timeout_ms: float | None
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        from kcli.client.offset_lookup import list_offsets
-
         isolation = int(self._config.reads_committed)
         with self._client.metadata.for_one_lookup({tp.topic for tp in times}):
             results = list_offsets(self._client, times, self._deadline_ms(timeout_ms), isolation)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kcli.consumer.subscription import FetchPosition, PartitionFailure, SubscriptionState
 from kcli.errors import KcliError, RecordTooLarge
+from kcli.protocol.records.batch import CODEC_MASK, MAGIC_AT, read_batch_info, walk_batches
 from kcli.settings import MAX_DECOMPRESSED_BYTES
 from kcli.structs import TopicPartition
 
@@ -83,8 +84,6 @@ class CompletedFetch:
 
 def is_compressed(data: memoryview) -> bool:
     """True if the first batch is compressed; the other batches are assumed to be the same."""
-    from kcli.protocol.records.batch import CODEC_MASK, MAGIC_AT
-
     if len(data) < 23:
         return False
     attributes_at = 22 if data[MAGIC_AT] >= 2 else 17
@@ -93,23 +92,17 @@ def is_compressed(data: memoryview) -> bool:
 
 def position_after(data: memoryview) -> FetchPosition | None:
     """Return the position after the last whole batch, by its header alone, not verified. None: no whole batch."""
-    from kcli.protocol.records.batch import walk_batches
-
     starts = walk_batches(data, 0, len(data)).starts
     return _position_after_batch(data, starts[-1]) if starts else None
 
 
 def _position_after_batch(data: memoryview, start: int) -> FetchPosition:
-    from kcli.protocol.records.batch import read_batch_info
-
     info = read_batch_info(data, start)
     return FetchPosition(info.last_offset + 1, info.leader_epoch)
 
 
 def cut_section(section: Section, at_bytes: float) -> tuple[Section, Section] | None:
     """Cut the section between two batches, after about `at_bytes` and at least one batch. None: there is one batch."""
-    from kcli.protocol.records.batch import walk_batches
-
     starts = walk_batches(section.data, 0, len(section.data)).starts
     index = next((i for i, start in enumerate(starts) if i > 0 and start >= at_bytes), len(starts) - 1)
     if index < 1:
@@ -128,8 +121,6 @@ def _still_aborting(data: memoryview, starts: Iterable[int], aborted: list[tuple
     A producer has one transaction at a time, so its first marker after a transaction's first offset ends that
     transaction.
     """
-    from kcli.protocol.records.batch import read_batch_info
-
     for info in (read_batch_info(data, start) for start in starts):
         if info.is_control:
             aborted = [(id, first) for id, first in aborted if id != info.producer_id or first > info.base_offset]

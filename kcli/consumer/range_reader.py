@@ -16,6 +16,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kcli.client.metadata import matching_topics
+from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
+from kcli.client.requests import Results
 from kcli.consumer.coverage import PartitionCoverage, RangeProgress, unresolved
 from kcli.consumer.fetch_loop import FetchLoop
 from kcli.consumer.read_range import LogOffsets, ReadRange, ResolvedRange, resolve_range, times_of
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
     from kcli.client.config import ConsumerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.client.requests import Results
     from kcli.consumer.fetch_buffer import Decode
     from kcli.protocol.records.columns import RecordColumns
 
@@ -117,8 +118,6 @@ class RangeReader:
 
         Raise TimeoutExpired when no broker answers.
         """
-        from kcli.client.requests import Results
-
         logs, errors = self._list_log_offsets(self._ranges, deadline_ms)
         resolved = {
             tp: resolve_range(self._ranges[tp], log, wait_for_end=self._wait_for_end) for tp, log in logs.items()
@@ -148,8 +147,6 @@ class RangeReader:
     def _list_log_offsets(
         self, ranges: Mapping[TopicPartition, ReadRange], deadline_ms: float
     ) -> tuple[dict[TopicPartition, LogOffsets], dict[TopicPartition, KcliError]]:
-        from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
-
         errors: dict[TopicPartition, KcliError] = {}
 
         def ask(timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -276,8 +273,6 @@ class RangeReader:
         return self._subscription.seek(tp, offset)
 
     def _log_limits(self, tp: TopicPartition) -> tuple[int, int]:
-        from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
-
         limits = []
         for timestamp in (EARLIEST, LATEST):
             deadline_ms = self._client.clock.now_ms() + self._config.default_api_timeout_ms
@@ -376,8 +371,6 @@ class RangeReader:
 
         ListOffsets waits until a new leader knows its end offset (KIP-207).
         """
-        from kcli.client.offset_lookup import LATEST, list_offsets
-
         deadline_ms = self._client.clock.now_ms() + CHECK_INTERVAL_MS
         try:
             results = list_offsets(self._client, dict.fromkeys(partitions, LATEST), deadline_ms, self._isolation)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
 from kcli.clock import Clock, SystemClock
 from kcli.error_codes import ErrorCode
 from kcli.errors import AuthenticationError, BrokerError, ConfigError, KcliError, TimeoutExpired
-from kcli.spark.selection import Assign, Pattern, Subscribe
+from kcli.spark.selection import Assign, Pattern, Subscribe, compile_pattern
 from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -105,8 +106,6 @@ class Lookup:
 
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the high watermarks, whatever the isolation level. Missing partitions are omitted."""
-        from kcli.client.offset_lookup import LATEST
-
         timestamps = dict.fromkeys(sorted(partitions), LATEST)
         return self._retrying(lambda deadline_ms: self._offsets(timestamps, deadline_ms, isolation=0))
 
@@ -157,8 +156,6 @@ class Lookup:
         return partitions & selection.partitions if isinstance(selection, Assign) else partitions
 
     def _ends(self, partitions: list[TopicPartition], deadline_ms: float) -> dict[TopicPartition, LogEnds]:
-        from kcli.client.offset_lookup import EARLIEST, LATEST
-
         starts = self._offsets(dict.fromkeys(partitions, EARLIEST), deadline_ms)
         ends = self._offsets(dict.fromkeys(starts, LATEST), deadline_ms)
         # Apache's last stable offset is before the log start if the log starts within a batch of an open transaction.
@@ -167,8 +164,6 @@ class Lookup:
     def _offsets(
         self, timestamps: Mapping[TopicPartition, int], deadline_ms: float, isolation: int | None = None
     ) -> dict[TopicPartition, int]:
-        from kcli.client.offset_lookup import list_offsets
-
         if not timestamps:
             return {}
         level = int(self.config.reads_committed) if isolation is None else isolation
@@ -196,8 +191,6 @@ def _matching_topics(selection: object, topics: Iterable[TopicInfo]) -> list[str
     names = sorted(topic.name for topic in topics if not topic.internal)
     if not isinstance(selection, Pattern):
         return names
-    from kcli.spark.selection import compile_pattern
-
     pattern = compile_pattern(selection.regex)
     return [name for name in names if pattern.fullmatch(name)]
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from kcli.client.librdkafka import KAFKA_NAMES, canonical
 from kcli.errors import ConfigError
 from kcli.spark.option_table import CONFIG_FILE, KAFKA
 
@@ -84,7 +85,6 @@ def producer_config(kafka: Mapping[str, str], environ: Mapping[str, str] | None 
 def _properties(kafka: Mapping[str, str], environ: Mapping[str, str], dropped: tuple[str, ...]) -> dict[str, str]:
     """Return the properties with all references resolved, without those whose names begin with one of `dropped`."""
     from kcli.client.external_values import complete, read_reference
-    from kcli.client.librdkafka import canonical
 
     options = {name: value for name, value in canonical(kafka).items() if name != CONFIG_FILE}
     referring = {name for name, value in options.items() if name not in _URLS and value.startswith(("env:", "file:"))}
@@ -122,7 +122,6 @@ def ignored_properties(config: ClientConfig) -> list[str]:
 def _file_properties(path: str | None) -> dict[str, str]:
     if path is None:
         return {}
-    from kcli.client.librdkafka import canonical
     from kcli.client.properties import load_properties
 
     try:
@@ -147,7 +146,6 @@ def hide_passwords(spark: SparkSession) -> None:
 def redacted_names() -> str:
     """Return a regular expression of Java that finds the options that are passwords, regardless of case."""
     from kcli.client.config import ClientConfig
-    from kcli.client.librdkafka import KAFKA_NAMES
     from kcli.schemas.registry_client import RegistrySettings
 
     names = {

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from kcli.errors import KcliError
@@ -27,7 +28,6 @@ from kcli.spark.stream_checkpoint import last_position, local_path, positions_of
 from kcli.spark.task import log_reports
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 PATIENCE_S = 30.0
@@ -179,8 +179,6 @@ def checkpoint_position(checkpoint: str, source: int, report: Callable[[str], ob
 
 def session_of(query: Any) -> Any:
     """Return the session of a query: its own over Connect, otherwise the active one."""
-    from pyspark.sql import SparkSession
-
     return getattr(query, "_session", None) or SparkSession.active()
 
 

@@ -17,7 +17,8 @@ from kcli.spark.pushdown import NO_BOUNDS, bounds_of, prune
 from kcli.spark.record_schema import Columns, ddl
 from kcli.spark.task import log_reports
 from kcli.spark.task_ranges import group_ranges, split_ranges
-from kcli.spark.views.registry import read_task
+from kcli.spark.views.registry import VIEWS, read_task
+from kcli.spark.views.table import wanted_columns
 
 
 class KcliDataSource(DataSource):  # type: ignore[misc,unused-ignore]
@@ -63,8 +64,6 @@ class KcliDataSource(DataSource):  # type: ignore[misc,unused-ignore]
 
 def columns_of(options: SourceOptions) -> Columns:
     """Return the columns that the options select."""
-    from kcli.spark.views.registry import VIEWS
-    from kcli.spark.views.table import wanted_columns
 
     view = VIEWS.get(options.view)
     if view is None:
@@ -101,8 +100,6 @@ class BatchReader(DataSourceReader):  # type: ignore[misc,unused-ignore]
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks."""
-        from kcli.spark.views.registry import VIEWS
-
         options = self.options
         log_reports(options.notes)
         view = VIEWS.get(options.view)
@@ -131,8 +128,6 @@ class PushdownReader(BatchReader):
 
     def pushFilters(self, filters: Iterable[Any]) -> Iterable[Any]:
         """Use the filters for pruning, and return all of them: Spark still applies each."""
-        from kcli.spark.views.registry import VIEWS
-
         filters = list(filters)
         view = VIEWS.get(self.options.view)
         # In a view of fixed topics, `topic` and `partition` are columns of the data, not of the partition read.

@@ -14,11 +14,12 @@ from kcli.admin.groups.group import SHARE
 from kcli.client.requests import Results
 from kcli.client.routing import Coordinators
 from kcli.errors import KcliError, UnsupportedVersion
+from kcli.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+    from kcli.protocol.messages.offset_fetch import OffsetFetchResponse
 
     Committed = dict[TopicPartition, OffsetAndMetadata | KcliError]
     from kcli.admin.groups.group import Group
@@ -74,15 +75,11 @@ def committed_offsets(
 
 
 def _offset_fetch(require_stable: bool, groups: list[str]) -> OffsetFetchRequest:
-    from kcli.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-
     wanted = [OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups]
     return OffsetFetchRequest(groups=wanted, require_stable=require_stable)
 
 
 def _offset_fetch_of_one(groups: list[str]) -> OffsetFetchRequest:
-    from kcli.protocol.messages.offset_fetch import OffsetFetchRequest
-
     return OffsetFetchRequest(group_id=groups[0], topics=None)
 
 

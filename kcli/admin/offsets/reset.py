@@ -29,6 +29,7 @@ from kcli.admin.offsets.offset_plan import (
     make_plan,
     plan_reset,
 )
+from kcli.admin.offsets.positions import check_scope, read_positions
 from kcli.client.offset_lookup import list_offsets
 from kcli.client.requests import Results, half_deadline
 from kcli.client.routing import Coordinators
@@ -102,8 +103,6 @@ def plan_copy(
 
     Return the plan and the state of the group that is copied. NotFound if it has no offsets in scope.
     """
-    from kcli.admin.offsets.positions import check_scope, read_positions
-
     if group == to_group:
         raise ConfigError(f"cannot copy group {group_text(group)} to itself")
     source = read_positions(client, {group: None}, scope, deadline_ms)[group]
@@ -117,8 +116,6 @@ def plan_copy(
 
 def plan_delete(client: ConsumerNetworkClient, group: str, scope: Scope, deadline_ms: float) -> OffsetPlan:
     """Plan to delete the committed offsets of a group in scope. NotFound for a part of the scope without offsets."""
-    from kcli.admin.offsets.positions import check_scope, read_positions
-
     source = read_positions(client, {group: None}, scope, deadline_ms)[group]
     check_scope(source.offsets, scope, f"group {group_text(group)}")
     check_cluster(client, None, deadline_ms)  # requests the cluster id, for the plan

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from math import isfinite
+from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.broker.cluster.features import KRAFT_VERSION, SUPPORTED_FEATURES
@@ -141,8 +142,6 @@ class ControllerServer(ServerLoop):
 
     def _lead(self) -> None:
         """Replay the log, and begin an epoch as its leader. A new log gets its first records."""
-        from random import Random
-
         config, journal = self.config, self.journal
         self.controller = Controller(config, self.cluster_id, random=Random())
         journal.replay()

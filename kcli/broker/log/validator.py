@@ -19,7 +19,7 @@ from kcli.protocol.records import batch
 from kcli.protocol.records.batch import BatchInfo
 from kcli.protocol.records.checksum import crc32c
 from kcli.protocol.records.compression import CODEC_IDS, CODEC_NAMES, DECOMPRESSED_BYTES_SETTING
-from kcli.protocol.records.record import Record
+from kcli.protocol.records.record import NewRecord, Record
 from kcli.protocol.records.scan import iter_records, read_payload
 from kcli.protocol.records.summary import RecordsSummary, summarize_records
 from kcli.settings import INT_MAX, MAX_DECOMPRESSED_BYTES
@@ -253,7 +253,6 @@ def _set_max_timestamp(records: memoryview, header: tuple[int, ...], max_ms: int
 def _rebuild(records: memoryview, codec: int, config: LogConfig, now_wall_ms: int) -> memoryview:
     """Return a new batch of the same records with dense offsets in the given codec."""
     from kcli.protocol.records.builder import build_batch
-    from kcli.protocol.records.record import NewRecord
 
     header = batch.HEADER.unpack_from(records)
     append_time = config.message_timestamp_type == "LogAppendTime"

@@ -21,6 +21,7 @@ from kcli.security.http_request import HttpError, address_of, parse_url, send_re
 from kcli.security.jwt import ClaimRules, InvalidJwt, check_claims, decode
 from kcli.security.sasl.exchange import Identity
 from kcli.security.sasl.oauthbearer import InvalidToken
+from kcli.security.security_settings import SecuritySettings
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -179,7 +180,6 @@ class KeySet:
     def _tls(self) -> SSLContext:
         """The context of options `ssl.*` of the login module, as in Kafka; by default the system's certificates."""
         if self._context is None:
-            from kcli.security.security_settings import SecuritySettings
             from kcli.security.tls import client_context
 
             own = {name: value for name, value in self._options.items() if name.startswith("ssl.")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kcli.admin.assignments import RATE_WINDOW_MS
 from kcli.assignors.forecast import (
     NEW_MEMBER_PREFIX,
     Changes,
@@ -80,8 +81,6 @@ def forecast_item(
     after = skews(situation, forecast.final)
     item["skew"] = {"before": skews(situation, situation.before), "after": after} if with_before else after
     if situation.live is not None:
-        from kcli.admin.assignments import RATE_WINDOW_MS
-
         item["rate_window_ms"] = RATE_WINDOW_MS
         item["unknown_lags"] = numbers_by_topic(situation.live.unknown_lags)
         item["missing_topics"] = situation.live.missing
@@ -330,7 +329,6 @@ def _assumption_lines(forecasts: Forecasts) -> Iterator[str]:
 
 
 def _live_group_lines(live: LiveGroup) -> Iterator[str]:
-    from kcli.admin.assignments import RATE_WINDOW_MS
     from kcli.admin.groups.group import CONSUMER
 
     seconds = RATE_WINDOW_MS // 1000

@@ -6,11 +6,13 @@ from contextlib import closing
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any
 
+from kcli import __version__
 from kcli.cli import exit_status
-from kcli.cli.compat.messages import Failed, InvalidUsage
+from kcli.cli.compat.messages import Failed, InvalidUsage, failure
 from kcli.cli.compat.options import documented_options, read_options
 from kcli.cli.environment import Environment
 from kcli.cli.parser import Context, Option, UnparsedCommand
+from kcli.errors import ConfigError, KcliError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,8 +85,6 @@ def _run(env: Environment, context: Context, given: Given) -> int:
         env.stdout.write(context.get_help() + "\n")
         return exit_status.DONE
     if "version" in given:
-        from kcli import __version__
-
         env.stdout.write(f"{VERSION} (kcli {__version__})\n")
         return exit_status.DONE
     try:
@@ -129,9 +129,7 @@ def _validate(env: Environment, pattern: str) -> int:
 
 def _ask(env: Environment, given: Given) -> int:
     from kcli.cli.compat.groups import Session
-    from kcli.cli.compat.messages import failure
     from kcli.cli.run_plan import OutputFailed
-    from kcli.errors import ConfigError, KcliError
 
     try:
         common = _common(env, given)

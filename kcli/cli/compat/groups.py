@@ -21,6 +21,7 @@ from kcli.cli.compat.messages import (
     table,
 )
 from kcli.cli.compat.options import parse_partitions
+from kcli.client.metadata import Cluster
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 from kcli.protocol.consumer_protocol import PROTOCOL_TYPE
@@ -363,7 +364,6 @@ def delete_offsets_of(session: Session) -> int:
     """Delete the committed offsets of one group for some topics. The broker refuses topics that the group reads."""
     from kcli.admin.offsets.apply import apply_offset_deletion
     from kcli.cli.run_plan import done_sentence, showing_outcome
-    from kcli.client.metadata import Cluster
 
     group = session.given.value("group") or ""
     texts = list(dict.fromkeys(session.given.values("topic")))

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from kcli.cli.output.report import error_field
 from kcli.cli.output.table import plain_table
 from kcli.consumer.coverage import StopReason
 from kcli.errors import KcliError, WakeupError
@@ -316,8 +317,6 @@ def complete_document(
     try:
         yield
     except KcliError as error:
-        from kcli.cli.output.report import error_field
-
         rest = renderer.end_failed(coverage(), error_field(error))
         sink.write(rest if sink.written else renderer.begin + rest if rest else b"")
         raise

@@ -15,6 +15,10 @@ from kcli.cli.consume.options import (
     ShareOptions,
     SourceOptions,
     TopicOptions,
+    choose_ranges,
+    followed_topics,
+    follows_topics,
+    parse_offset_specs,
 )
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
@@ -111,7 +115,6 @@ def run(
     a new group begins at the log end, unless its setting share.auto.offset.reset is earliest.
     """
     from kcli.cli.consume.filters import compile_filters
-    from kcli.cli.consume.options import parse_offset_specs
     from kcli.cli.consume.printing import PrintOptions, RenderOptions, make_renderer
     from kcli.cli.consume.read_loop import Limits
 
@@ -212,7 +215,6 @@ def _read_ranges(
     printing: PrintOptions,
 ) -> int:
     from kcli.admin.topics import find_partitions
-    from kcli.cli.consume.options import choose_ranges, followed_topics, follows_topics
     from kcli.cli.consume.range_session import find_topics, make_source, open_checkpoint, print_ranges, selection_of
     from kcli.cli.consume.read_loop import Sink, complete_document
     from kcli.cli.consume.reports import reporter

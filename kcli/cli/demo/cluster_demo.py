@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from kcli.cli import exit_status
@@ -124,8 +124,6 @@ class _Tour:
         return found.values[self._topic].partitions
 
     def _wait_until_in_sync(self) -> None:
-        from time import sleep
-
         until_s = monotonic() + _TIMEOUT_S
         while any(set(partition.isr) != set(partition.replicas) for partition in self._partitions().values()):
             if monotonic() > until_s:

@@ -7,7 +7,16 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import GroupSelection, LagOptions, Wide
+from kcli.cli.group.selection import (
+    GroupSelection,
+    LagOptions,
+    Wide,
+    find_selected,
+    status_of_groups,
+    status_of_survey,
+    survey_selected,
+    without_collections,
+)
 from kcli.cli.options import Common
 from kcli.cli.parser import Option, given_options
 from kcli.errors import ConfigError, KcliError
@@ -56,7 +65,6 @@ def run(
     always gets all columns, but columns may be added: let scripts use the headings, or csv or json.
     """
     from kcli.cli.group.rows import check_sort
-    from kcli.cli.group.selection import survey_selected, without_collections
 
     if members and state:
         raise ConfigError("--members and --state cannot be combined")
@@ -101,7 +109,6 @@ def _show_partitions(
         sorted_partitions,
         survey_item,
     )
-    from kcli.cli.group.selection import status_of_survey
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
 
@@ -150,7 +157,6 @@ def _describe(
         member_rows,
         state_rows,
     )
-    from kcli.cli.group.selection import find_selected, status_of_groups
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
 

@@ -19,13 +19,15 @@ from kcli.cli.group.selection import (
     LagOptions,
     Wide,
     status_of_survey,
+    survey_selected,
+    without_collections,
 )
 from kcli.cli.options import OUTPUTS as COMMON_OUTPUTS
 from kcli.cli.options import Common, check_choice, naming
 from kcli.cli.output.openmetrics import print_metrics
 from kcli.cli.parser import Option, given_options
 from kcli.errors import ConfigError
-from kcli.text import group_text
+from kcli.text import format_count, group_text
 
 if TYPE_CHECKING:
     from kcli.admin.groups.lag import PartitionLag
@@ -76,7 +78,6 @@ def run(
     If no broker answers, the metrics are kcli_up 0, and the status is 5.
     """
     from kcli.admin.groups.group_conditions import needs_records, parse_group_condition
-    from kcli.cli.group.selection import survey_selected, without_collections
 
     with naming("--fail-if"):
         condition = None if fail_if is None else parse_group_condition(fail_if)
@@ -158,7 +159,6 @@ def _show(
 def _report_beyond_end(env: Environment, surveys: Iterable[GroupSurvey]) -> None:
     """Report the groups whose lag is unknown because offsets are committed after the log end."""
     from kcli.admin.groups.lag import total_lag
-    from kcli.text import format_count
 
     for survey in surveys:
         if count := total_lag(survey.partitions).beyond_end:

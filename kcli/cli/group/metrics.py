@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing, suppress
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from kcli.cli import exit_status
-from kcli.cli.environment import Environment
+from kcli.cli.environment import Environment, StopSignals
 from kcli.cli.group.openmetrics import MetricOptions, add_survey
-from kcli.cli.group.selection import GroupSelection, LagOptions
-from kcli.cli.options import Common
+from kcli.cli.group.selection import GroupSelection, LagOptions, find_selected
+from kcli.cli.options import Common, check_interval
 from kcli.cli.output.openmetrics import LISTEN, Families, metrics_served, parse_listen
 from kcli.cli.parser import Option
 from kcli.errors import BrokerError, KcliError, WakeupError
@@ -64,9 +65,6 @@ def run(
     kafka_consumergroup_group_max_lag_seconds (the same)
     kafka_consumergroup_group_sum_lag         (the same)
     """
-    from kcli.cli.environment import StopSignals
-    from kcli.cli.options import check_interval
-
     check_interval(interval)
     address = parse_listen(listen)
     make = metric.maker(common)
@@ -108,7 +106,6 @@ class Surveyor:
     def survey(self) -> Families:
         """Return the metrics of the groups now. A refusal of the first survey is raised."""
         from kcli.admin.groups.survey import survey_groups
-        from kcli.cli.group.selection import find_selected
 
         metrics, client, wanted = self._make(), self._client, self._wanted
         deadline_ms = client.clock.now_ms() + wanted.timeout_ms
@@ -145,8 +142,6 @@ class Page:
     """The metrics that scrapes get. The main thread replaces them, the threads of the server read them."""
 
     def __init__(self) -> None:
-        from threading import Event
-
         self._families: Families | None = None
         self._is_ready = Event()
 

@@ -10,6 +10,7 @@ from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
 from kcli.cli.run_plan import Execute, View, run_plan
 from kcli.errors import ConfigError
+from kcli.structs import numbers_by_topic
 
 if TYPE_CHECKING:
     from kcli.admin.groups.group import GroupMember
@@ -67,8 +68,6 @@ def run(
 
 def item(group: str, row: Row[GroupMember], status: str) -> Item:
     """Return the row of a member."""
-    from kcli.structs import numbers_by_topic
-
     result: Item = {"group": group, "member": row.key, "status": status}
     member = row.old
     if member is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common
+from kcli.cli.options import Common, check_interval, naming
 from kcli.cli.parser import Argument, Option
 from kcli.text import group_text
 
@@ -33,7 +33,6 @@ def run(
     must have existed when the wait began.
     """
     from kcli.admin.groups.group_conditions import needs_offsets, parse_until, wait_for_group
-    from kcli.cli.options import check_interval, naming
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Item, Report
 

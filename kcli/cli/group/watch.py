@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import select
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from kcli.cli import exit_status
-from kcli.cli.environment import Environment
-from kcli.cli.options import Common
+from kcli.cli.environment import Environment, StopSignals
+from kcli.cli.options import Common, check_interval
 from kcli.cli.parser import Argument, Option
 from kcli.errors import AuthenticationError, ConfigError, KcliError
 
@@ -41,8 +43,6 @@ def run(
     table, with the lag so far as a bar chart, until q is pressed; it names the columns for which the terminal is too
     narrow. Otherwise it prints a line for each topic and sample (also as jsonl, csv, tsv).
     """
-    from kcli.cli.environment import StopSignals
-    from kcli.cli.options import check_interval
 
     check_interval(interval)
     if samples is not None and samples < 1:
@@ -171,8 +171,5 @@ class Keyboard:
 
     def wait(self, timeout_s: float) -> str:
         """Wait for keys at most this long; return them, "" if none was pressed."""
-        import os
-        import select
-
         ready, _, _ = select.select([self._fd], [], [], max(0.0, timeout_s))
         return os.read(self._fd, 64).decode(errors="replace") if ready else ""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcli.cli.output.report import Report, cell, display_width, header
+from kcli.cli.output.report import Report, cell, display_width, error_field, header
 from kcli.cli.output.table import GAP, fitting_columns, style_of
 from kcli.text import format_duration, format_time, group_text
 from kcli.visible import visible
@@ -26,8 +27,6 @@ NUMBERS = {"members", "partitions", "lag", "consumed_per_s", "produced_per_s", "
 
 def row_item(row: TopicRow) -> Item:
     """Return the row as data: rates in records per second; `drain_ms` is null for never and for unknown."""
-    from kcli.cli.output.report import error_field
-
     item: Item = {
         "group": row.group,
         "state": row.state or None,
@@ -184,8 +183,6 @@ class LiveView:
 
     def _terminal_size(self) -> tuple[int, int]:
         """Columns and lines now. COLUMNS is not used, because a shell sets it once."""
-        import os
-
         try:
             columns, lines = os.get_terminal_size(self._env.stdout.fileno())
         except (OSError, ValueError):

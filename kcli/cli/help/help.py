@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+from shutil import which
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli import exit_status
+from kcli.cli.command_table import COMMANDS, GROUPS, SHORT_FOR
 from kcli.cli.environment import Environment
 from kcli.cli.parser import Argument
 from kcli.errors import ConfigError
@@ -66,7 +69,6 @@ def guide() -> str:
 
 def page(name: str, env: Environment) -> Page | None:
     """Return the page of a topic, whose words are joined by hyphens; None if there is no such page."""
-    from kcli.cli.command_table import COMMANDS, GROUPS, SHORT_FOR
     from kcli.cli.docs import man
 
     if not name:
@@ -96,8 +98,6 @@ def _show_found(env: Environment, name: str) -> int:
 
     Raise ConfigError if there is none.
     """
-    from kcli.cli.command_table import COMMANDS, GROUPS
-
     topics = {**GROUPS, **{" ".join(path): summary for path, summary in COMMANDS.items()}, **_OTHER_TOPICS}
     wanted = {_singular(word) for word in name.lower().split("-")}
     found = {
@@ -123,12 +123,9 @@ def _singular(word: str) -> str:
 
 def _show_with_man(env: Environment, page: Page) -> int | None:
     """Show the page with `man`, and return its exit status; None without that program."""
-    from shutil import which
-
     program = which("man", path=env.environ.get("PATH"))
     if program is None:
         return None
-    import subprocess
     from tempfile import TemporaryDirectory
 
     from kcli.cli.docs.page import troff

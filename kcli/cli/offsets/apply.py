@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.offsets.options import IfOutOfRangeText
+from kcli.cli.offsets.options import IfOutOfRangeText, PolicyOptions, file_name, read_text
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
 from kcli.cli.run_plan import Execute
@@ -41,7 +41,6 @@ def run(
     from kcli.admin.offsets.plan_reading import read_plan_file
     from kcli.admin.offsets.reset import plan_group_reset
     from kcli.cli.offsets.offset_view import run_offset_plan
-    from kcli.cli.offsets.options import PolicyOptions, file_name, read_text
 
     policies = PolicyOptions(if_out_of_range=if_out_of_range).parse()
     source = file_name(file)

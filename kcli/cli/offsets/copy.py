@@ -6,10 +6,11 @@ from contextlib import closing
 from typing import Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.offsets.options import IfOutOfRangeText, TopicScope
+from kcli.cli.offsets.options import IfOutOfRangeText, PolicyOptions, TopicScope, parse_scope
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
 from kcli.cli.run_plan import Execute
+from kcli.errors import ConfigError
 from kcli.text import group_text
 
 
@@ -30,8 +31,6 @@ def run(
     """
     from kcli.admin.offsets.reset import plan_copy
     from kcli.cli.offsets.offset_view import run_offset_plan
-    from kcli.cli.offsets.options import PolicyOptions, parse_scope
-    from kcli.errors import ConfigError
 
     if group == to_group:
         raise ConfigError(f"cannot copy group {group_text(group)} to itself")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.group.selection import GroupSelection, find_selected
-from kcli.cli.offsets.options import TopicScope
+from kcli.cli.offsets.options import TopicScope, parse_scope
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
 from kcli.errors import ConfigError
+from kcli.visible import visible_json
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.plan_files import Positions
@@ -33,7 +34,6 @@ def run(
     --all and --match share groups are left out, because they have no committed offsets.
     """
     from kcli.admin.offsets.positions import export_offsets
-    from kcli.cli.offsets.options import parse_scope
     from kcli.text import format_count, group_text
 
     scope = parse_scope(topic)
@@ -70,6 +70,4 @@ def _text(env: Environment, positions: Positions, form: str) -> str:
     text = write[form](positions)
     if not env.stdout_is_terminal:
         return text
-    from kcli.visible import visible_json
-
     return visible_json(text)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import closing
 
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import ChosenGroups
-from kcli.cli.offsets.options import PolicyOptions, ResetScope, TargetOptions
+from kcli.cli.group.selection import ChosenGroups, find_selected, without_collections
+from kcli.cli.offsets.options import PolicyOptions, ResetScope, TargetOptions, file_name, read_text
 from kcli.cli.options import Common
 from kcli.cli.run_plan import Execute
+from kcli.errors import NotFound
 
 
 def run(
@@ -38,10 +39,7 @@ def run(
     """
     from kcli.admin.offsets.checks import check_cluster
     from kcli.admin.offsets.reset import plan_group_reset, target_in_file, target_of_group
-    from kcli.cli.group.selection import find_selected, without_collections
     from kcli.cli.offsets.offset_view import run_offset_plan
-    from kcli.cli.offsets.options import file_name, read_text
-    from kcli.errors import NotFound
 
     target, scope = to.target(env.clock.wall_ms()), topics.scope(to)
     policy = policies.parse()

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import GroupSelection, LagOptions, Wide
+from kcli.cli.group.selection import (
+    GroupSelection,
+    LagOptions,
+    Wide,
+    status_of_survey,
+    survey_selected,
+    without_collections,
+)
 from kcli.cli.options import Common
 from kcli.text import group_text
 
@@ -32,7 +39,6 @@ def run(
     members continue as auto.offset.reset says), or beyond-end (the log was truncated, or the topic was recreated).
     METADATA is the text stored with the commit. Share groups have start offsets. The command changes nothing.
     """
-    from kcli.cli.group.selection import status_of_survey, survey_selected, without_collections
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Report
 

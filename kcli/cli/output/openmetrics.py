@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -111,7 +112,6 @@ def metrics_served(
 
 
 def _make_server(collector: Collector, host: str, port: int) -> Any:
-    import time
     from socketserver import ThreadingMixIn
     from threading import Lock
     from wsgiref.simple_server import WSGIRequestHandler, WSGIServer

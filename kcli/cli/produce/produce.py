@@ -6,12 +6,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli import exit_status
-from kcli.cli.environment import Environment
+from kcli.cli.environment import Environment, StopSignals
 from kcli.cli.options import Common, naming
 from kcli.cli.parser import Argument, Option, given_options
 from kcli.cli.produce.options import EncodeOptions, InputOptions, ProducerOptions, RecordOptions
 from kcli.errors import ConfigError
 from kcli.settings import invalid_value
+from kcli.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,7 +122,6 @@ def run(
 
 def _write_transaction(producer: Producer, tally: WriteTally, write: Callable[[], None]) -> None:
     """Write all records in a transaction. SIGTERM and SIGHUP interrupt it like Ctrl-C, so that it is aborted."""
-    from kcli.cli.environment import StopSignals
     from kcli.cli.produce.feed import feed_transaction
 
     with StopSignals():
@@ -154,7 +154,6 @@ def _print_outcomes(env: Environment, topic: str, tally: WriteTally, output: str
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Item, Report, error_field
     from kcli.cli.run_plan import showing_outcome
-    from kcli.text import format_count
 
     outcome = tally.sent_outcome.replace(" ", "-")
     items: list[Item] = [

@@ -8,7 +8,7 @@ from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common, RegistryOption
 from kcli.cli.parser import Option
-from kcli.cli.schema.options import References, SchemaType, Subject
+from kcli.cli.schema.options import References, SchemaType, Subject, outline_of
 from kcli.errors import ConfigError, KcliError, NotFound
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ def run(
 
 def _check_file(registry: SchemaRegistry, schema: Schema, path: str) -> None:
     """Raise ConfigError if the schema of the file is not valid, as far as the installed libraries can tell."""
-    from kcli.cli.schema.options import outline_of
     from kcli.schemas.schema import RegistryError
 
     try:

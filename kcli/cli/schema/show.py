@@ -9,6 +9,7 @@ from kcli.cli.environment import Environment
 from kcli.cli.options import Common, RegistryOption
 from kcli.cli.parser import Argument, Option
 from kcli.errors import ConfigError
+from kcli.visible import visible
 
 if TYPE_CHECKING:
     from kcli.schemas.registry_client import SchemaRegistry
@@ -54,8 +55,6 @@ def run(
     text = schema.text if raw else _indented(schema)
     if common.output in (None, "table"):
         if env.stdout_is_terminal:
-            from kcli.visible import visible
-
             text = "\n".join(map(visible, text.split("\n")))
         env.stdout.write(text if text.endswith("\n") else f"{text}\n")
         for reference in schema.references:

@@ -8,7 +8,8 @@ from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common, RegistryOption
 from kcli.cli.parser import Option
-from kcli.cli.schema.options import Subject
+from kcli.cli.schema.options import Subject, outline_of
+from kcli.errors import KcliError
 
 if TYPE_CHECKING:
     from kcli.cli.output.report import Item
@@ -49,8 +50,6 @@ def run(
 def _add_changes(registry: SchemaRegistry, schemas: list[Schema], items: list[Item]) -> None:
     """Add the number of changes to each item; one whose schema is not valid has an error, and the next no numbers."""
     from kcli.cli.output.report import error_field
-    from kcli.cli.schema.options import outline_of
-    from kcli.errors import KcliError
     from kcli.schemas.outline import Outline, changes
 
     before: Outline | None = None

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
-from kcli.cli.spark.options import MAX_ROWS, Job
+from kcli.cli.property_sources import complete_properties, read_properties
+from kcli.cli.spark.options import MAX_ROWS, Job, read_topics
 from kcli.errors import ConfigError
+from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.cli.spark.findings import Findings
@@ -101,8 +103,6 @@ def parse_sources(
 
     ConfigError if both are the same topic. Offsets given as JSON are limited to the topics of each source.
     """
-    from kcli.cli.property_sources import complete_properties, read_properties
-    from kcli.cli.spark.options import read_topics
     from kcli.spark.options import parse_options
 
     first_source = job.source([first])
@@ -147,7 +147,6 @@ def _limit_offsets(source: KafkaSource) -> KafkaSource:
 def survey_both(first_source: KafkaSource, second_source: KafkaSource, columns: Sequence[str]) -> Survey:
     """Return the joint survey of both sources. If topic names are equal, those of the second are marked."""
     from kcli.spark.pipelines.survey import Survey, survey
-    from kcli.structs import TopicPartition
 
     first, second = survey(first_source, "records", columns), survey(second_source, "records", columns)
     if first.plan is None or second.plan is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
@@ -70,7 +71,6 @@ def run(
 
 def _new_archive(cluster: Cluster) -> NewArchive:
     """Return the archive to be written. ConfigError if later sessions could not use it."""
-    import os
     from pathlib import Path
 
     from kcli.spark.deploy.class_archive import NewArchive

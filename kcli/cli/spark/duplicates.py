@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
-from kcli.cli.spark.findings import FailIf
+from kcli.cli.spark.findings import FailIf, Findings, report_findings
 from kcli.cli.spark.options import MAX_ROWS, Job, Topics
 from kcli.errors import ConfigError
 from kcli.text import parse_duration_option
 
 if TYPE_CHECKING:
-    from kcli.cli.spark.findings import Findings
     from kcli.spark.pipelines.duplicates import Duplicates
 
 
@@ -43,7 +42,6 @@ def run(
     A group of N equal records has N-1 repeats. With --within, a repeat counts only if its timestamp is at most that
     long after the previous copy. Records of aborted transactions count, unless -X isolation.level=read_committed.
     """
-    from kcli.cli.spark.findings import report_findings
     from kcli.spark.pipelines import duplicates
     from kcli.spark.pipelines.duplicates import TOP, TOPIC_COLUMNS, DuplicateOptions, group_columns, parse_by
 
@@ -65,8 +63,6 @@ def run(
 
 
 def _findings(duplicates: Duplicates, *, summary: bool) -> Findings:
-    from kcli.cli.spark.findings import Findings
-
     if summary:
         return Findings(duplicates.topics)
     notes = [

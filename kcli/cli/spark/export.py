@@ -11,6 +11,7 @@ from kcli.cli.parser import Option
 from kcli.cli.spark.metrics_file import Metrics, MetricsFile
 from kcli.cli.spark.options import Job, Topics
 from kcli.errors import ConfigError
+from kcli.text import format_count, parse_duration_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -200,7 +201,6 @@ def export(job: Job, source: KafkaSource, options: ExportOptions) -> int:
     from kcli.cli.spark.dry_run import show_survey
     from kcli.cli.spark.session import spark_session
     from kcli.spark.pipelines.files.export_target import Unfinished, check_target
-    from kcli.text import parse_duration_option
 
     target = parse_export(options)
     every_ms = EVERY_S * 1000 if options.every is None else parse_duration_option("--every", options.every, at_least=0)
@@ -284,7 +284,6 @@ def _show_export(job: Job, target: Export, result: ExportResult, seconds: float)
     from kcli.cli.run_plan import showing_outcome
     from kcli.cli.spark.results import show_result
     from kcli.spark.pipelines.result import Result
-    from kcli.text import format_count
 
     row: dict[str, Any] = {"to": target.to, "format": target.shape.format, "records": result.records}
     row["seconds"] = round(seconds, 1)

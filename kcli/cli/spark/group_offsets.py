@@ -9,8 +9,8 @@ from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
 from kcli.cli.spark.files import check_file, output_file
-from kcli.cli.spark.findings import FailIf
-from kcli.cli.spark.options import Job, Topics
+from kcli.cli.spark.findings import FailIf, Findings, report_findings
+from kcli.cli.spark.options import Job, Topics, parse_groups
 from kcli.errors import ConfigError, KcliError, NotFound
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from kcli.admin.offsets.plan_files import Positions
     from kcli.cli.environment import Environment
-    from kcli.cli.spark.findings import Findings
     from kcli.cli.spark.options import Job
     from kcli.spark.pipelines.source import KafkaSource
     from kcli.spark.pipelines.survey import Survey
@@ -51,8 +50,6 @@ def run(
     --where applies to present offsets, for example --where 'lag > 0'; a position that is gone has only group, topic and
     partition.
     """
-    from kcli.cli.spark.findings import report_findings
-    from kcli.cli.spark.options import parse_groups
     from kcli.spark.pipelines import group_offsets
 
     if every and diff is None:
@@ -165,7 +162,6 @@ def findings(
     job: Job, spark: SparkSession, source: KafkaSource, options: SnapshotOptions, cluster_id: str | None
 ) -> Findings:
     """Read, compare and save the offsets. NotFound if there are none to save."""
-    from kcli.cli.spark.findings import Findings
     from kcli.spark.pipelines import group_offsets
     from kcli.spark.pipelines.result import Result
 

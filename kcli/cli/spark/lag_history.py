@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common, check_choice, naming
 from kcli.cli.parser import Option
-from kcli.cli.spark.findings import FailIf, Page
-from kcli.cli.spark.options import Job, Topics
+from kcli.cli.spark.findings import FailIf, Findings, Page, report_findings
+from kcli.cli.spark.options import Job, Topics, parse_groups
+from kcli.errors import ConfigError
+from kcli.text import format_time, parse_duration_option, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kcli.cli.spark.findings import Findings
     from kcli.cli.spark.page import Section
     from kcli.spark.pipelines.lag_history import History, LagHistoryOptions
     from kcli.spark.pipelines.result import Result
@@ -36,11 +37,8 @@ class HistoryOptions(NamedTuple):
 
     def parse(self, now_ms: int) -> LagHistoryOptions:
         """Return the options of the pipeline. ConfigError."""
-        from kcli.cli.spark.options import parse_groups
-        from kcli.errors import ConfigError
         from kcli.spark.pipelines.lag_grid import SERIES
         from kcli.spark.pipelines.lag_history import LagHistoryOptions, make_grid
-        from kcli.text import parse_duration_option, parse_time
 
         check_choice("--by", self.by, SERIES)
         every_ms = parse_duration_option("--every", self.every)
@@ -78,7 +76,6 @@ def run(
 
     --where applies to the rows of the result, for example --where 'lag > 1000'.
     """
-    from kcli.cli.spark.findings import report_findings
     from kcli.spark.pipelines import lag_history
 
     options = history.parse(env.clock.wall_ms())
@@ -98,8 +95,6 @@ def run(
 
 def _heading(source: KafkaSource, options: LagHistoryOptions) -> str:
     """Return the subtitle of the page: groups, topics, filter and range."""
-    from kcli.text import format_time
-
     groups = "all groups" if options.groups is None else f"groups {', '.join(options.groups)}"
     topics = f"; topics {', '.join(map(_topic, source.topics.items()))}" if source.topics else ""
     where = f"; where {source.where}" if source.where is not None else ""
@@ -115,7 +110,6 @@ def _survey(source: KafkaSource, options: LagHistoryOptions) -> Survey:
     """Survey the commit log. The other topics to read are known only from the commits, which a dry run reports."""
     from kcli.spark.pipelines.lag_history import COMMIT_COLUMNS, commits_source
     from kcli.spark.pipelines.survey import survey
-    from kcli.text import format_time
 
     commits = survey(commits_source(source, options.groups), "commits", COMMIT_COLUMNS)
     if commits.plan is None:
@@ -126,9 +120,6 @@ def _survey(source: KafkaSource, options: LagHistoryOptions) -> Survey:
 
 
 def _findings(history: History, options: LagHistoryOptions, subject: str) -> Findings:
-    from kcli.cli.spark.findings import Findings
-    from kcli.text import format_time
-
     last = format_time(options.grid.last_ms)
     notes = [f"group {name} has no remaining commit before {last}" for name in history.silent]
     notes += [f"topic {name} does not exist, or does not answer: its lag is unknown" for name in history.gone]

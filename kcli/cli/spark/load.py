@@ -11,7 +11,8 @@ from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
 from kcli.cli.spark.metrics_file import Metrics, MetricsFile
 from kcli.cli.spark.options import Cluster
-from kcli.errors import ConfigError, KcliError
+from kcli.errors import ConfigError, KcliError, NotFound
+from kcli.text import format_count, is_topic_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +89,6 @@ def run(
     write to the topic meanwhile. With --partitions by-key, a repeated task stores its records again.
     """
     from kcli.spark.pipelines.source import KafkaSource
-    from kcli.text import is_topic_name
 
     if not topic:
         raise ConfigError("no topic to write to; use --topic TOPIC")
@@ -118,7 +118,6 @@ def _load(
 
 
 def _check_folder(path: str) -> None:
-    from kcli.errors import NotFound
     from kcli.spark.stream_checkpoint import local_path
 
     folder = local_path(path)
@@ -163,7 +162,6 @@ def _run(
         topic_notes,
         write_load,
     )
-    from kcli.text import format_count
 
     frame = read_files(spark, load)
     files = survey_files(frame)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
-from kcli.cli.spark.findings import FailIf, Page
+from kcli.cli.spark.findings import FailIf, Findings, Page, report_findings
 from kcli.cli.spark.options import Job, Topics
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kcli.cli.spark.findings import Findings
     from kcli.cli.spark.page import Section
     from kcli.spark.pipelines.profile import Profile
 
@@ -42,7 +41,6 @@ def run(
     nested field, a[] an array element. --sample parses a share of the values, always the same ones; all other counts
     are complete.
     """
-    from kcli.cli.spark.findings import report_findings
     from kcli.spark.pipelines import profile
 
     if sample is not None and not fields:
@@ -63,7 +61,6 @@ def run(
 
 
 def _findings(result: Profile, fields: bool) -> Findings:
-    from kcli.cli.spark.findings import Findings
     from kcli.spark.pipelines import profile
 
     notes = []

@@ -6,6 +6,7 @@ checked; then Spark is started. So wrong usage and a misspelled topic are report
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -75,8 +76,6 @@ def spark_session(
     `clean_up` is called when Spark has ended after a failure or an interruption; it returns what it has done, for the
     user. `metrics` gets the progress.
     """
-    import os
-
     from kcli.spark.deploy.java import check_java
     from kcli.spark.deploy.jvm_process import jvm_failure
     from kcli.spark.deploy.session import check_pyspark

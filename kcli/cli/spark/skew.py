@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common, check_choice
 from kcli.cli.parser import Option
-from kcli.cli.spark.findings import FailIf, Page
+from kcli.cli.spark.findings import FailIf, Findings, Page, report_findings
 from kcli.cli.spark.options import MAX_ROWS, Job, Topics
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kcli.cli.spark.findings import Findings
     from kcli.cli.spark.page import Section
     from kcli.spark.pipelines.skew import Skew
 
@@ -46,7 +45,6 @@ def run(
 
     Bytes are those of keys and values; values are not read. Empty partitions count as well.
     """
-    from kcli.cli.spark.findings import report_findings
     from kcli.spark.pipelines import skew
 
     rows = {"key": skew.KEY_COLUMNS, "partition": skew.PARTITION_COLUMNS, "topic": skew.TOPIC_COLUMNS}
@@ -71,8 +69,6 @@ KEY_AS = ("string", "hex")
 
 
 def _findings(skew_result: Skew, by: str, metric: str) -> Findings:
-    from kcli.cli.spark.findings import Findings
-
     notes = [
         f"{row['topic']}: {row['records']:,} records, {row['keys']:,} keys, {row['keyless']:,} records without one; "
         f"Gini of {row['partitions']:,} partitions {round(row['gini'], 4)}"

@@ -9,7 +9,7 @@ from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
-from kcli.cli.spark.options import MAX_ROWS, Job
+from kcli.cli.spark.options import MAX_ROWS, Job, end_options, read_topics, start_options
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -117,7 +117,6 @@ def _joined(results: Sequence[Result]) -> Result:
 
 def source_of(job: Job, general: KafkaSource, relation: Relation) -> KafkaSource:
     """Return the source of a table; arguments in the statement take precedence over options. ConfigError."""
-    from kcli.cli.spark.options import end_options, read_topics, start_options
     from kcli.spark.options import parse_options
 
     if not relation.topics:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Option
-from kcli.cli.spark.findings import FailIf, Page
+from kcli.cli.spark.findings import FailIf, Findings, Page, report_findings
 from kcli.cli.spark.options import Job, Topics
 from kcli.errors import ConfigError
+from kcli.text import parse_duration_option
 
 if TYPE_CHECKING:
-    from kcli.cli.spark.findings import Findings
     from kcli.cli.spark.page import Section
     from kcli.spark.pipelines.result import Result
     from kcli.spark.pipelines.throughput import Throughput, ThroughputOptions
@@ -34,7 +34,6 @@ class WindowOptions(NamedTuple):
     def parse(self) -> ThroughputOptions:
         """Return the options of the pipeline. ConfigError."""
         from kcli.spark.pipelines.throughput import ThroughputOptions, parse_by
-        from kcli.text import parse_duration_option
 
         window_ms = parse_duration_option("--window", self.window)
         slide_ms = window_ms if self.slide is None else parse_duration_option("--slide", self.slide)
@@ -62,7 +61,6 @@ def run(
 
     Empty windows are not shown, but count in the means and medians of --summary.
     """
-    from kcli.cli.spark.findings import report_findings
     from kcli.spark.pipelines import throughput
 
     options = given.parse()
@@ -82,7 +80,6 @@ def run(
 
 
 def _findings(throughput_result: Throughput, options: ThroughputOptions, *, summary: bool) -> Findings:
-    from kcli.cli.spark.findings import Findings
     from kcli.spark.pipelines.throughput import summarize
 
     notes = []

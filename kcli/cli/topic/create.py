@@ -8,6 +8,7 @@ from kcli.cli.environment import Environment
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
 from kcli.cli.property_sources import key_values
+from kcli.error_codes import ErrorCode
 
 COLUMNS = ["topic", "status", "partitions", "replication", "topic_id"]
 
@@ -57,7 +58,6 @@ def run(
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Item, Report, error_field, failure_status
     from kcli.cli.run_plan import done_sentence, showing_outcome
-    from kcli.error_codes import ErrorCode
     from kcli.text import kafka_uuid
 
     configs = key_values("-c", config or [])

@@ -11,6 +11,8 @@ from kcli.cli.group.selection import Wide
 from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
 from kcli.errors import ConfigError
+from kcli.structs import TopicPartition
+from kcli.visible import visible
 
 if TYPE_CHECKING:
     from kcli.admin.configs import Setting
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.metadata import PartitionInfo, TopicInfo
     from kcli.client.requests import Results
-    from kcli.structs import TopicPartition
 
 PARTITION_COLUMNS = ["topic", "partition", "leader", "leader_epoch", "replicas", "isr", "offline", "faults"]
 OFFSET_COLUMNS = ["start_offset", "end_offset", "records"]
@@ -58,7 +59,6 @@ def run(
     from kcli.admin.health.partition_faults import find_partition_faults
     from kcli.admin.topics import partition_bounds
     from kcli.client.requests import Results
-    from kcli.structs import TopicPartition
 
     if not topic and not unhealthy:
         raise ConfigError("TOPIC is missing; give topics, or --unhealthy for the faulty partitions of all topics")
@@ -149,7 +149,6 @@ def _topic_item(
 
 def _partition_item(info: PartitionInfo, bounds: Results[TopicPartition, Bounds], faults: PartitionFaults) -> Item:
     from kcli.cli.output.report import error_field
-    from kcli.structs import TopicPartition
 
     item: Item = {
         "partition": info.partition,
@@ -177,7 +176,6 @@ def _show_pages(env: Environment, items: list[Item], columns: list[str], *, wide
     from kcli.cli.output.printer import report_hidden
     from kcli.cli.output.report import Report, cell
     from kcli.cli.output.table import as_table
-    from kcli.visible import visible
 
     hidden: dict[str, None] = {}
     for number, item in enumerate(items):

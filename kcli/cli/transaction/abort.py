@@ -10,7 +10,7 @@ from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
 from kcli.cli.run_plan import Execute, View, run_plan
 from kcli.cli.transaction.rows import check_ids, hanging_item, hanging_row, table_row, transaction_item
-from kcli.errors import ConfigError
+from kcli.errors import ConfigError, KcliError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +86,6 @@ def _abort_hanging(
 ) -> int:
     from kcli.admin.logs.hanging_transactions import plan_marker, write_abort_marker
     from kcli.admin.topics import find_partitions
-    from kcli.errors import KcliError
 
     with closing(common.connect()) as client:
         (tp,) = find_partitions(client, {topic: [partition]}, common.deadline_ms())

@@ -7,7 +7,9 @@ from contextlib import closing
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common
-from kcli.cli.transaction.rows import TransactionalIds, check_ids
+from kcli.cli.transaction.rows import COLUMNS, TransactionalIds, check_ids, table_row, transaction_item
+from kcli.error_codes import ErrorCode
+from kcli.errors import BrokerError
 
 
 def run(env: Environment, common: Common, transactional_id: TransactionalIds) -> int:
@@ -20,9 +22,6 @@ def run(env: Environment, common: Common, transactional_id: TransactionalIds) ->
     from kcli.admin.transactions import describe_transactions, similar_ids
     from kcli.cli.output.printer import print_report
     from kcli.cli.output.report import Item, Report, error_field
-    from kcli.cli.transaction.rows import COLUMNS, table_row, transaction_item
-    from kcli.error_codes import ErrorCode
-    from kcli.errors import BrokerError
 
     check_ids(transactional_id)
     names = list(dict.fromkeys(transactional_id))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.parser import Argument
 from kcli.errors import ConfigError
+from kcli.structs import numbers_by_topic
 
 if TYPE_CHECKING:
     from kcli.admin.logs.open_transactions import OpenTransaction
@@ -26,8 +27,6 @@ def check_ids(ids: Sequence[str]) -> None:
 
 def transaction_item(transaction: Transaction, now_ms: int) -> Item:
     """Return a described transaction. `age_ms` and `started_ms` are null without an open transaction."""
-    from kcli.structs import numbers_by_topic
-
     started_ms = transaction.started_ms if transaction.is_open and transaction.started_ms >= 0 else None
     return {
         "transactional_id": transaction.transactional_id,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, UnsupportedVersion
+from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 LEAVE_EPOCH = -1
 _INTERVALS_OF_A_SESSION = 9  # group.consumer.session.timeout.ms is 45 s, group.consumer.heartbeat.interval.ms 5 s
@@ -54,8 +54,6 @@ def heartbeat(
     identity: ConsumerIdentity, epoch: int, fields: HeartbeatFields, sent: HeartbeatFields | None
 ) -> ConsumerGroupHeartbeatRequest:
     """Return the next heartbeat: the fields that differ from `sent`, or all fields if that is None."""
-    from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-
     request = ConsumerGroupHeartbeatRequest(
         group_id=identity.group, member_id=identity.member_id, member_epoch=epoch, instance_id=identity.instance_id
     )
@@ -74,8 +72,6 @@ def heartbeat(
 
 def leave_heartbeat(identity: ConsumerIdentity) -> ConsumerGroupHeartbeatRequest:
     """Return the last heartbeat. A static member announces its return (epoch -2)."""
-    from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-
     epoch = LEAVE_EPOCH if identity.instance_id is None else LEAVE_STATIC_EPOCH
     return ConsumerGroupHeartbeatRequest(
         group_id=identity.group, member_id=identity.member_id, member_epoch=epoch, instance_id=identity.instance_id
@@ -83,8 +79,6 @@ def leave_heartbeat(identity: ConsumerIdentity) -> ConsumerGroupHeartbeatRequest
 
 
 def _topic_partitions(fields: HeartbeatFields) -> list[TopicPartitions]:
-    from kcli.protocol.messages.consumer_group_heartbeat import TopicPartitions
-
     return [TopicPartitions(topic_id=topic_id, partitions=sorted(numbers)) for topic_id, numbers in fields.owned]
 
 

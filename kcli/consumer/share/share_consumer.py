@@ -18,6 +18,7 @@ from kcli.consumer.share.share_session import (
 )
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, UnsupportedVersion
+from kcli.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kcli.structs import Node, TopicPartition
 
 if TYPE_CHECKING:
@@ -153,8 +154,6 @@ class ShareConsumer:
 
     def _beat(self, now_ms: float) -> None:
         """Send a heartbeat if one is due."""
-        from kcli.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-
         node = self._lookup.find(now_ms)
         if node is None or not self._timing.is_due(now_ms, urgent=self._awaits_assignment(now_ms)):
             return
@@ -365,8 +364,6 @@ class ShareConsumer:
         )
 
     def _leave(self, deadline_ms: float) -> None:
-        from kcli.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-
         node = self._lookup.node
         if node is not None and self._epoch > 0:
             request = ShareGroupHeartbeatRequest(

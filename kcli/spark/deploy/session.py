@@ -26,6 +26,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from kcli.errors import ConfigError, DisconnectedError, KcliError, TimeoutExpired
 from kcli.private_files import make_folder
+from kcli.spark import register
 from kcli.spark.deploy.jvm_process import end_jvm, kill_jvm, recorded_jvm, text_of
 from kcli.spark.deploy.spark_errors import SparkFailed, startup_reason
 
@@ -336,7 +337,6 @@ def _await_server(remote: str, timeout_s: float) -> None:
 
 
 def _register(session: SparkSession, master: str, remote: str | None, ship: str) -> None:
-    from kcli.spark import register
     from kcli.spark.deploy.ship import resolve_ship
 
     register(session, carry=resolve_ship(master, remote, ship) == "inline")

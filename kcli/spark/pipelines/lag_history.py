@@ -8,11 +8,13 @@ recent part of the log. So no commit is missing between remaining ones; only the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError, NotFound
+from kcli.spark.pipelines import lag_tasks
 from kcli.spark.pipelines.lag_grid import SERIES, Commits, Log, Place, ends_at, lag_rows
-from kcli.spark.pipelines.lag_tasks import COMMIT_FIELDS, END_FIELDS, Grid
+from kcli.spark.pipelines.lag_tasks import COMMIT_FIELDS, END_FIELDS, Grid, reduce_batches, reduce_commits
 from kcli.spark.pipelines.result import Result, collect
 from kcli.spark.pipelines.source import check_topics_exist, is_selected, load
 from kcli.structs import OFFSETS_TOPIC
@@ -96,7 +98,6 @@ def run(spark: SparkSession, source: KafkaSource, options: LagHistoryOptions) ->
     NotFound if no commit of the groups is known, or a named topic does not exist.
     """
     from kcli.spark.deploy.ship import by_value
-    from kcli.spark.pipelines import lag_tasks
 
     with by_value(lag_tasks):
         return _run(spark, source, options)
@@ -126,8 +127,6 @@ def _commits(
     spark: SparkSession, source: KafkaSource, options: LagHistoryOptions
 ) -> dict[tuple[str, str, int], Commits]:
     """Return the last commit of each series in each step, in log order."""
-    from kcli.spark.pipelines.lag_tasks import reduce_commits
-
     frame = load(spark, commits_source(source, options.groups), "commits", COMMIT_COLUMNS)
     table = _reduced(frame, COMMIT_FIELDS, reduce_commits, options.grid).toArrow().sort_by("log_offset")
     commits: dict[tuple[str, str, int], Commits] = {}
@@ -155,8 +154,6 @@ def _batch_ends(
     """Return (partition, step, end, base) of batches in the grid, and the number of batches with timestamps in the
     future. See `reduce_batches`.
     """
-    from kcli.spark.pipelines.lag_tasks import reduce_batches
-
     if not logs:
         return [], 0
     topics: dict[str, list[int]] = {}
@@ -175,8 +172,6 @@ def _reduced(frame: DataFrame, fields: str, reduce: Callable[..., Any], grid: Gr
     """Apply `reduce` to the rows of each task."""
 
     def reduced(batches: Iterator[Any]) -> Iterator[Any]:
-        from time import time
-
         import pyarrow
 
         kinds = {"string": pyarrow.string(), "int": pyarrow.int32(), "bigint": pyarrow.int64()}
