@@ -1,5 +1,7 @@
 """The vocabulary of message declarations: an annotation is a wire type, `since` names the versions with the field.
 
+    from kcli.protocol.wire import *
+
     @message(key=12, versions="0-4", flexible="4+")
     class HeartbeatRequest(Request["HeartbeatResponse"]):
         group_id: String = ""
@@ -34,6 +36,34 @@ else:
         """For the type checker only."""
         return lambda decorator: decorator
 
+
+#: The vocabulary of declarations. The modules of `kcli.protocol.messages` import all of it.
+__all__ = [
+    "Array",
+    "Bool",
+    "Bytes",
+    "Float64",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Int64",
+    "Message",
+    "Nullable",
+    "NullableArray",
+    "NullableBytes",
+    "NullableRecords",
+    "NullableString",
+    "Records",
+    "Request",
+    "String",
+    "UInt16",
+    "UInt32",
+    "Uuid",
+    "message",
+    "since",
+    "struct",
+    "zero_uuid",
+]
 
 T = TypeVar("T")
 R = TypeVar("R")

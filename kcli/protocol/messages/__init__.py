@@ -1,8 +1,9 @@
 """The messages: one module per API with its request and response, declared once for all versions.
 
 A module is named after its API in snake_case, and holds `<Api>Request`, `<Api>Response` and their structs. The
-annotation of a field is its wire type (`protocol.wire`); `since` gives the versions that have it. Fields and structs
-have Kafka's names in snake_case, and every class docstring lists the changes by version.
+annotation of a field is its wire type; `since` gives the versions that have it. This vocabulary is that of
+`protocol.wire`, and each module imports all of it; mypy finds a name that it does not have. Fields and structs have
+Kafka's names in snake_case, and every class docstring lists the changes by version.
 
 **Non-obvious**
 

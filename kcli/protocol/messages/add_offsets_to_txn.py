@@ -1,6 +1,6 @@
 """AddOffsetsToTxn (25): add the offsets of a group to a transaction (KIP-98)."""
 
-from kcli.protocol.wire import Int16, Int32, Int64, Message, Request, String, message
+from kcli.protocol.wire import *
 
 
 @message(key=25, versions="0-4", flexible="3+")

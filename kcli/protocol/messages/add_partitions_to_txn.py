@@ -1,6 +1,6 @@
 """AddPartitionsToTxn (24): add partitions to a transaction, or verify that they are in it (KIP-98, KIP-890)."""
 
-from kcli.protocol.wire import Array, Bool, Int16, Int32, Int64, Message, Request, String, message, since, struct
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,6 +1,6 @@
 """AllocateProducerIds (67): reserve a block of producer ids for a broker (KIP-730)."""
 
-from kcli.protocol.wire import Int16, Int32, Int64, Message, Request, message
+from kcli.protocol.wire import *
 
 
 @message(key=67, versions="0", flexible="0+")

@@ -1,18 +1,6 @@
 """AlterClientQuotas (49): set or remove the quotas of users, client ids and addresses (KIP-546)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Float64,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,18 +1,6 @@
 """AlterConfigs (33): replace all settings of topics and brokers; a setting not named returns to its default."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

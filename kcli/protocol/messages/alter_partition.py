@@ -1,19 +1,6 @@
 """AlterPartition (56): a leader proposes a new ISR to the controller (KIP-497, KIP-841, KIP-903)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    Request,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,19 +1,6 @@
 """AlterPartitionReassignments (45): move partitions to other replicas, or cancel that (KIP-455)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int16,
-    Int32,
-    Message,
-    NullableArray,
-    NullableString,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

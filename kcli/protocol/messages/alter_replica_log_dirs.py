@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs (34): move replicas to another log directory of the broker (KIP-113)."""
 
-from kcli.protocol.wire import Array, Int16, Int32, Message, Request, String, message, struct
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,18 +1,6 @@
 """AlterUserScramCredentials (51): set and remove the SCRAM credentials of users (KIP-554)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bytes,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,6 +1,6 @@
 """ApiVersions (18): the APIs and versions of a broker; the first request on a connection (KIP-35, KIP-511)."""
 
-from kcli.protocol.wire import Array, Bool, Int16, Int32, Int64, Message, Request, String, message, since, struct
+from kcli.protocol.wire import *
 
 
 @message(key=18, versions="0-4", flexible="3+")

@@ -1,6 +1,6 @@
 """AssignReplicasToDirs (73): tell the controller in which log directory replicas are (KIP-858)."""
 
-from kcli.protocol.wire import Array, Int16, Int32, Int64, Message, Request, Uuid, message, since, struct, zero_uuid
+from kcli.protocol.wire import *
 
 
 @struct

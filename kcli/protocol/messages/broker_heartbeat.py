@@ -1,6 +1,6 @@
 """BrokerHeartbeat (63): a broker shows that it lives, and asks to be fenced, unfenced or shut down (KIP-631)."""
 
-from kcli.protocol.wire import Array, Bool, Int16, Int32, Int64, Message, NullableArray, Request, Uuid, message, since
+from kcli.protocol.wire import *
 
 
 @message(key=63, versions="0-2", flexible="0+")

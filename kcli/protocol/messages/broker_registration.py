@@ -1,22 +1,6 @@
 """BrokerRegistration (62): a broker that starts introduces itself to the controller (KIP-631)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    NullableString,
-    Request,
-    String,
-    UInt16,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,21 +1,6 @@
 """ConsumerGroupDescribe (69): the state and members of groups with server-side assignment (KIP-848)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    String,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @message(key=69, versions="0-1", flexible="0+")

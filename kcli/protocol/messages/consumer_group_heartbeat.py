@@ -1,21 +1,6 @@
 """ConsumerGroupHeartbeat (68): join, stay in and leave a group with server-side assignment (KIP-848)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int16,
-    Int32,
-    Message,
-    Nullable,
-    NullableArray,
-    NullableString,
-    Request,
-    String,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @struct

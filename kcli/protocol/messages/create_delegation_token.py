@@ -1,19 +1,6 @@
 """CreateDelegationToken (38): a token with which clients authenticate for its owner (KIP-48, KIP-373)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bytes,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

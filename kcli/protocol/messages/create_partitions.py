@@ -1,18 +1,6 @@
 """CreatePartitions (37): add partitions to existing topics (KIP-195)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int16,
-    Int32,
-    Message,
-    NullableArray,
-    NullableString,
-    Request,
-    String,
-    message,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,22 +1,6 @@
 """CreateTopics (19): new topics, by partition count or by an explicit replica assignment."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableArray,
-    NullableString,
-    Request,
-    String,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,18 +1,6 @@
 """DeleteAcls (31): remove the ACLs that match filters (KIP-11, KIP-290). The numbers are in `kcli.protocol.acls`."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

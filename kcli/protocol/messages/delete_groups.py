@@ -1,6 +1,6 @@
 """DeleteGroups (42): remove empty groups with their offsets (KIP-229)."""
 
-from kcli.protocol.wire import Array, Int16, Int32, Message, Request, String, message, struct
+from kcli.protocol.wire import *
 
 
 @message(key=42, versions="0-2", flexible="2+")

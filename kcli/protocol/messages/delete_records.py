@@ -1,6 +1,6 @@
 """DeleteRecords (21): move the start of partitions forward (KIP-107)."""
 
-from kcli.protocol.wire import Array, Int16, Int32, Int64, Message, Request, String, message, struct
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,19 +1,6 @@
 """DeleteTopics (20): delete topics by name or by id."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    String,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,18 +1,6 @@
 """DescribeAcls (29): the ACLs that match a filter (KIP-11, KIP-290). The numbers are in `kcli.protocol.acls`."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @message(key=29, versions="1-3", flexible="2+")

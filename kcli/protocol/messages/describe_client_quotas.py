@@ -1,21 +1,7 @@
 """DescribeClientQuotas (48): the quotas of users, clients and addresses (KIP-546)."""
 
 from kcli.protocol.messages.alter_client_quotas import EntityData
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Float64,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableArray,
-    NullableString,
-    Request,
-    String,
-    message,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,19 +1,6 @@
 """DescribeCluster (60): the cluster id, its controller and its brokers (KIP-700)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @message(key=60, versions="0-2", flexible="0+")

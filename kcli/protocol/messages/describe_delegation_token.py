@@ -1,19 +1,6 @@
 """DescribeDelegationToken (41): delegation tokens by owner (KIP-48, KIP-373)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bytes,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    NullableArray,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

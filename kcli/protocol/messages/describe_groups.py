@@ -1,19 +1,6 @@
 """DescribeGroups (15): the state and members of classic groups."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Bytes,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @message(key=15, versions="0-6", flexible="5+")

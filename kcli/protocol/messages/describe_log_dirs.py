@@ -1,19 +1,6 @@
 """DescribeLogDirs (35): the data directories of a broker and the sizes of the partitions in them (KIP-113)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    NullableArray,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

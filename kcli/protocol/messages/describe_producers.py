@@ -1,6 +1,6 @@
 """DescribeProducers (61): the producers known to a partition's leader, with their open transactions (KIP-664)."""
 
-from kcli.protocol.wire import Array, Int16, Int32, Int64, Message, NullableString, Request, String, message, struct
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,21 +1,6 @@
 """DescribeQuorum (55): the state of the metadata quorum (KIP-595, KIP-853)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    NullableString,
-    Request,
-    String,
-    UInt16,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,21 +1,6 @@
 """DescribeShareGroupOffsets (90): the start offsets of share groups by partition (KIP-932)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    NullableArray,
-    NullableString,
-    Request,
-    String,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,22 +1,6 @@
 """DescribeTopicPartitions (75): topics with their partitions, page by page (KIP-966)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int16,
-    Int32,
-    Message,
-    Nullable,
-    NullableArray,
-    NullableString,
-    Request,
-    String,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,6 +1,6 @@
 """DescribeTransactions (65): the state of transactional ids, with age and partitions of open transactions (KIP-664)."""
 
-from kcli.protocol.wire import Array, Int16, Int32, Int64, Message, Request, String, message, struct
+from kcli.protocol.wire import *
 
 
 @message(key=65, versions="0", flexible="0+")

@@ -1,18 +1,6 @@
 """DescribeUserScramCredentials (50): the SCRAM mechanisms of users (KIP-554)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableArray,
-    NullableString,
-    Request,
-    String,
-    message,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,19 +1,6 @@
 """ElectLeaders (43): elect the preferred replica, or any live one, as leader of partitions (KIP-460)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableArray,
-    NullableString,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,6 +1,6 @@
 """EndTxn (26): commit or abort a transaction (KIP-98, KIP-890)."""
 
-from kcli.protocol.wire import Bool, Int16, Int32, Int64, Message, Request, String, message, since
+from kcli.protocol.wire import *
 
 
 @message(key=26, versions="0-5", flexible="3+")

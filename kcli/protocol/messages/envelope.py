@@ -3,7 +3,7 @@
 from kcli.errors import ProtocolError
 from kcli.protocol.codec import decode_struct, encode_struct
 from kcli.protocol.primitives import Buffer
-from kcli.protocol.wire import Bool, Bytes, Int16, Message, NullableBytes, Request, String, message, struct
+from kcli.protocol.wire import *
 
 
 @message(key=58, versions="0", flexible="0+")

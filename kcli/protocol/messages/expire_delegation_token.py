@@ -1,6 +1,6 @@
 """ExpireDelegationToken (40): an earlier expiry of a delegation token (KIP-48)."""
 
-from kcli.protocol.wire import Bytes, Int16, Int32, Int64, Message, Request, message
+from kcli.protocol.wire import *
 
 
 @message(key=40, versions="1-2", flexible="2+")

@@ -1,23 +1,6 @@
 """Fetch (1): record batches of partitions, with incremental sessions (KIP-227)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    NullableArray,
-    NullableRecords,
-    NullableString,
-    Request,
-    String,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,22 +1,6 @@
 """FetchSnapshot (59): a section of a snapshot of the metadata log (KIP-630)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    NullableString,
-    Records,
-    Request,
-    String,
-    UInt16,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,18 +1,6 @@
 """FindCoordinator (10): the coordinator of a group or a transactional id."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @message(key=10, versions="0-6", flexible="3+")

@@ -1,19 +1,6 @@
 """GetTelemetrySubscriptions (71): the metrics that a client shall send to the broker (KIP-714)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    Request,
-    String,
-    Uuid,
-    message,
-    since,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @message(key=71, versions="0", flexible="0+")

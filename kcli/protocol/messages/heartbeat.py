@@ -1,6 +1,6 @@
 """Heartbeat (12): stay in a classic group."""
 
-from kcli.protocol.wire import Int16, Int32, Message, NullableString, Request, String, message, since
+from kcli.protocol.wire import *
 
 
 @message(key=12, versions="0-4", flexible="4+")

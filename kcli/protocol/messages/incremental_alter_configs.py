@@ -1,18 +1,7 @@
 """IncrementalAlterConfigs (44): single settings of topics, brokers and groups (KIP-339)."""
 
 from kcli.protocol.messages.alter_configs import AlterConfigsResourceResponse
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int8,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,6 +1,6 @@
 """InitProducerId (22): a producer id for idempotent or transactional writing (KIP-98)."""
 
-from kcli.protocol.wire import Int16, Int32, Int64, Message, NullableString, Request, message, since
+from kcli.protocol.wire import *
 
 
 @message(key=22, versions="0-5", flexible="2+")

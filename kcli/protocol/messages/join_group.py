@@ -1,19 +1,6 @@
 """JoinGroup (11): join a classic group and wait until all its members have joined."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Bytes,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,6 +1,6 @@
 """LeaveGroup (13): leave a classic group, or remove members from it."""
 
-from kcli.protocol.wire import Array, Int16, Int32, Message, NullableString, Request, String, message, since, struct
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,17 +1,6 @@
 """ListConfigResources (74): the resources that have settings (KIP-1142)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @message(key=74, versions="0-1", flexible="0+")

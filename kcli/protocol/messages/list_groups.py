@@ -1,6 +1,6 @@
 """ListGroups (16): the groups that one broker coordinates."""
 
-from kcli.protocol.wire import Array, Int16, Int32, Message, Request, String, message, since, struct
+from kcli.protocol.wire import *
 
 
 @message(key=16, versions="0-5", flexible="3+")

@@ -1,6 +1,6 @@
 """ListOffsets (2): the offset for a time, or the start or end of a partition."""
 
-from kcli.protocol.wire import Array, Int8, Int16, Int32, Int64, Message, Request, String, message, since, struct
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,17 +1,6 @@
 """ListPartitionReassignments (46): partitions that are being moved between brokers (KIP-455)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int16,
-    Int32,
-    Message,
-    NullableArray,
-    NullableString,
-    Request,
-    String,
-    message,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,18 +1,6 @@
 """ListTransactions (66): the transactional ids that one broker coordinates (KIP-664, KIP-994, KIP-1152)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @message(key=66, versions="0-2", flexible="0+")

@@ -1,21 +1,6 @@
 """Metadata (3): the brokers of a cluster and the leaders of its partitions."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int16,
-    Int32,
-    Message,
-    NullableArray,
-    NullableString,
-    Request,
-    String,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @struct

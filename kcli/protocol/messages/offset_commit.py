@@ -1,20 +1,6 @@
 """OffsetCommit (8): store the offsets of a group."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    NullableString,
-    Request,
-    String,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,6 +1,6 @@
 """OffsetDelete (47): delete offsets of a group (KIP-496). Never flexible."""
 
-from kcli.protocol.wire import Array, Int16, Int32, Message, Request, String, message, struct
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch (23): the end of a leader epoch, to detect a truncated log (KIP-101, KIP-320)."""
 
-from kcli.protocol.wire import Array, Int16, Int32, Int64, Message, Request, String, message, since, struct
+from kcli.protocol.wire import *
 
 
 @struct

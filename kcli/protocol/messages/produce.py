@@ -1,22 +1,7 @@
 """Produce (0): append record batches to partitions."""
 
 from kcli.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
-from kcli.protocol.wire import (
-    Array,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    NullableRecords,
-    NullableString,
-    Request,
-    String,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @struct

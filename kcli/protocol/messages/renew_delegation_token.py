@@ -1,6 +1,6 @@
 """RenewDelegationToken (39): a later expiry of a delegation token (KIP-48)."""
 
-from kcli.protocol.wire import Bytes, Int16, Int32, Int64, Message, Request, message
+from kcli.protocol.wire import *
 
 
 @message(key=39, versions="1-2", flexible="2+")

@@ -1,6 +1,6 @@
 """SaslAuthenticate (36): one step of a SASL exchange (KIP-152)."""
 
-from kcli.protocol.wire import Bytes, Int16, Int64, Message, NullableString, Request, message, since
+from kcli.protocol.wire import *
 
 
 @message(key=36, versions="0-2", flexible="2+")

@@ -1,6 +1,6 @@
 """SaslHandshake (17): agree on a SASL mechanism. Never flexible."""
 
-from kcli.protocol.wire import Array, Int16, Message, Request, String, message
+from kcli.protocol.wire import *
 
 
 @message(key=17, versions="0-1", flexible=None)

@@ -2,20 +2,7 @@
 
 from kcli.protocol.messages.fetch import NodeEndpoint
 from kcli.protocol.messages.share_fetch import AcknowledgementBatch, LeaderIdAndEpoch
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,23 +1,7 @@
 """ShareFetch (78): acquire records for a member of a share group, and acknowledge earlier ones (KIP-932)."""
 
 from kcli.protocol.messages.fetch import NodeEndpoint
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    NullableString,
-    Records,
-    Request,
-    Uuid,
-    message,
-    since,
-    struct,
-    zero_uuid,
-)
+from kcli.protocol.wire import *
 
 
 @struct

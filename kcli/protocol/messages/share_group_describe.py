@@ -1,19 +1,7 @@
 """ShareGroupDescribe (77): the state and members of share groups (KIP-932)."""
 
 from kcli.protocol.messages.consumer_group_describe import Assignment
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @message(key=77, versions="1", flexible="0+")

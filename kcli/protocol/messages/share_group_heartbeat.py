@@ -1,17 +1,7 @@
 """ShareGroupHeartbeat (76): join, stay in and leave a share group (KIP-932)."""
 
 from kcli.protocol.messages.consumer_group_heartbeat import Assignment
-from kcli.protocol.wire import (
-    Int16,
-    Int32,
-    Message,
-    Nullable,
-    NullableArray,
-    NullableString,
-    Request,
-    String,
-    message,
-)
+from kcli.protocol.wire import *
 
 
 @message(key=76, versions="1", flexible="0+")

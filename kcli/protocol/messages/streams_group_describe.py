@@ -1,22 +1,6 @@
 """StreamsGroupDescribe (89): the state, topology and members of Kafka Streams applications (KIP-1071)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    Nullable,
-    NullableArray,
-    NullableString,
-    Request,
-    String,
-    UInt16,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @message(key=89, versions="0", flexible="0+")

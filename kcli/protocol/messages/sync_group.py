@@ -1,18 +1,6 @@
 """SyncGroup (14): the leader sends the assignment, and every member receives its part."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bytes,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

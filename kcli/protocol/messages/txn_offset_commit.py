@@ -1,18 +1,6 @@
 """TxnOffsetCommit (28): commit offsets of a group within a transaction (KIP-98, KIP-447)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

@@ -1,6 +1,6 @@
 """UnregisterBroker (64): remove the registration of a broker that will not come back (KIP-631)."""
 
-from kcli.protocol.wire import Int16, Int32, Message, NullableString, Request, message
+from kcli.protocol.wire import *
 
 
 @message(key=64, versions="0", flexible="0+")

@@ -1,19 +1,6 @@
 """UpdateFeatures (57): raise or lower the finalized level of features (KIP-584)."""
 
-from kcli.protocol.wire import (
-    Array,
-    Bool,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    Request,
-    String,
-    message,
-    since,
-    struct,
-)
+from kcli.protocol.wire import *
 
 
 @struct

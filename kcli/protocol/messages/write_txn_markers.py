@@ -1,6 +1,6 @@
 """WriteTxnMarkers (27): the coordinator has markers written that end transactions (KIP-98)."""
 
-from kcli.protocol.wire import Array, Bool, Int8, Int16, Int32, Int64, Message, Request, String, message, since, struct
+from kcli.protocol.wire import *
 
 
 @struct
