@@ -147,18 +147,7 @@ class OffsetStore:
         An unknown group becomes a simple group once the append has succeeded.
         """
         expire_ms = -1 if retention_ms == -1 else min(now_wall_ms + retention_ms, LONG_MAX)
-
-        def committed(new: NewOffset) -> CommittedOffset:
-            topic_id = self._topic_id(new.partition.topic)
-            return CommittedOffset(new.offset, new.leader_epoch, new.metadata or "", now_wall_ms, expire_ms, topic_id)
-
-        def append(accepted: Sequence[tuple[TopicPartition, CommittedOffset]]) -> ErrorCode:
-            error = self._log.append(group_id, [offset_record(group_id, *row) for row in accepted], now_wall_ms)
-            if error is ErrorCode.NONE:
-                self._cache.put(group_id, accepted)
-            return error
-
-        return self._store(group_id, list(offsets), committed, append)
+        return self._store(group_id, list(offsets), now_wall_ms, expire_ms=expire_ms)
 
     def commit_pending(
         self,
@@ -174,19 +163,8 @@ class OffsetStore:
         See `commit`. `verification` says that the group's partition takes part in the transaction; INVALID_TXN_STATE
         without it, unless the log has the transaction already. As in Apache Kafka, these offsets have no topic id.
         """
-
-        def committed(new: NewOffset) -> CommittedOffset:
-            return CommittedOffset(new.offset, new.leader_epoch, new.metadata or "", now_wall_ms)
-
-        def append(accepted: Sequence[tuple[TopicPartition, CommittedOffset]]) -> ErrorCode:
-            records = [offset_record(group_id, *row) for row in accepted]
-            producer = producer_id, producer_epoch
-            error = self._log.append(group_id, records, now_wall_ms, producer=producer, verification=verification)
-            if error is ErrorCode.NONE:
-                self._cache.put_pending((self._log.partition_for(group_id), producer_id), group_id, accepted)
-            return error
-
-        return self._store(group_id, list(offsets), committed, append)
+        producer = producer_id, producer_epoch
+        return self._store(group_id, list(offsets), now_wall_ms, producer=producer, verification=verification)
 
     def end_transaction(self, partition_number: int, producer_id: int, *, is_commit: bool) -> None:
         """Commit or drop a producer's pending offsets, after its marker was appended to this partition."""
@@ -286,20 +264,31 @@ class OffsetStore:
         self,
         group_id: str,
         offsets: Sequence[NewOffset],
-        committed: Callable[[NewOffset], CommittedOffset],
-        append: Callable[[Sequence[tuple[TopicPartition, CommittedOffset]]], ErrorCode],
+        now_wall_ms: int,
+        *,
+        expire_ms: int = -1,
+        producer: tuple[int, int] = _NO_PRODUCER,
+        verification: Verification | None = None,
     ) -> list[ErrorCode]:
         """Append the offsets whose metadata is short enough; a group that is not known then is a simple group."""
+        is_pending = producer is not _NO_PRODUCER
         errors = [self._check_metadata(new.metadata) for new in offsets]
-        accepted = [
-            (new.partition, committed(new))
-            for new, error in zip(offsets, errors, strict=True)
-            if error is ErrorCode.NONE
-        ]
+        accepted = []
+        for new, error in zip(offsets, errors, strict=True):
+            if error is ErrorCode.NONE:
+                topic_id = None if is_pending else self._topic_id(new.partition.topic)
+                metadata = new.metadata or ""
+                committed = CommittedOffset(new.offset, new.leader_epoch, metadata, now_wall_ms, expire_ms, topic_id)
+                accepted.append((new.partition, committed))
         if not accepted:
             return errors
-        stored = append(accepted)
+        records = [offset_record(group_id, *row) for row in accepted]
+        stored = self._log.append(group_id, records, now_wall_ms, producer=producer, verification=verification)
         if stored is ErrorCode.NONE:
+            if is_pending:
+                self._cache.put_pending((self._log.partition_for(group_id), producer[0]), group_id, accepted)
+            else:
+                self._cache.put(group_id, accepted)
             self._restore_if_unknown(group_id)
         return [stored if error is ErrorCode.NONE else error for error in errors]
 
