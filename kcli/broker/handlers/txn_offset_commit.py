@@ -87,26 +87,20 @@ def _commit(
     """Store offsets of partitions that exist, after the coordinator of the transaction has answered."""
     if request.group_id == "":
         return completed([ErrorCode.INVALID_GROUP_ID] * len(offsets))
-    errors: Pending[list[ErrorCode]] = Pending()
     tp = broker.offsets.partition_for(request.group_id)
 
-    def on_verified(verdicts: dict[TopicPartition, Verdict]) -> None:
+    def errors(verdicts: dict[TopicPartition, Verdict]) -> list[ErrorCode]:
         error, verification = verdicts[tp]
-        if error:
-            errors.complete([_shown(error)] * len(offsets))
-        else:
-            errors.complete(_store(broker, request, offsets, context, verification))
+        return [_shown(error)] * len(offsets) if error else _store(broker, request, offsets, context, verification)
 
-    broker.verifier.verify(
+    return broker.verifier.verify(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
         {tp: _NO_SEQUENCE},
         add=context.api_version >= _ADDS_SINCE_VERSION,
-        on_done=on_verified,
         knows_abortable=context.api_version >= _ABORTABLE_SINCE_VERSION,
-    )
-    return errors
+    ).then(errors)
 
 
 def _store(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kcli.broker.coordinator_log import find_coordinator
 from kcli.broker.log.producer_checks import NOT_VERIFIED, Verification
 from kcli.broker.node.peers import PeerError
+from kcli.broker.serving.pending import Pending, completed
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.messages.add_partitions_to_txn import (
@@ -88,19 +89,17 @@ class PartitionVerifier:
         sequences: Mapping[TopicPartition, int],
         *,
         add: bool,
-        on_done: Callable[[dict[TopicPartition, Verdict]], None],
         knows_abortable: bool = True,
-    ) -> None:
+    ) -> Pending[dict[TopicPartition, Verdict]]:
         """Verify the partitions before batches with these first sequence numbers (-1: none) are appended to them.
 
-        `add`: the coordinator adds them to the transaction. `on_done` gets a verdict for each partition, possibly
-        before this returns; with an error its batch must not be appended. The errors are those of the coordinator,
-        except that 90 becomes 47, that a lost connection is NETWORK_EXCEPTION (13), and that TRANSACTION_ABORTABLE
-        (120) becomes INVALID_TXN_STATE (48) unless the client `knows_abortable`.
+        `add`: the coordinator adds them to the transaction. The answer is a verdict for each partition; with an error
+        its batch must not be appended. The errors are those of the coordinator, except that 90 becomes 47, that a lost
+        connection is NETWORK_EXCEPTION (13), and that TRANSACTION_ABORTABLE (120) becomes INVALID_TXN_STATE (48) unless
+        the client `knows_abortable`.
         """
         if not add and not self._cluster.settings.transaction_partition_verification_enable:
-            on_done(dict.fromkeys(sequences, Verdict(verification=NOT_VERIFIED)))
-            return
+            return completed(dict.fromkeys(sequences, Verdict(verification=NOT_VERIFIED)))
         verdicts: dict[TopicPartition, Verdict] = {}
         now_wall_ms = self._clock.wall_ms()
         for tp, sequence in sequences.items():
@@ -114,17 +113,18 @@ class PartitionVerifier:
                 verdicts[tp] = Verdict(verification=verification)
         partitions = tuple(tp for tp, verdict in verdicts.items() if verdict.verification is not None)
         if not partitions:
-            on_done(verdicts)
-            return
+            return completed(verdicts)
+        answer: Pending[dict[TopicPartition, Verdict]] = Pending()
 
         def on_errors(errors: Errors) -> None:
             for tp in partitions:
                 error = _shown_to_producers(errors.get(tp, ErrorCode.NETWORK_EXCEPTION), knows_abortable)
                 if error:
                     verdicts[tp] = Verdict(error)
-            on_done(verdicts)
+            answer.complete(verdicts)
 
         self._ask(_Question(transactional_id, producer_id, producer_epoch, partitions, add, on_errors))
+        return answer
 
     def _ask(self, question: _Question) -> None:
         node_id = find_coordinator(self._cluster, TRANSACTIONS_TOPIC, question.transactional_id)

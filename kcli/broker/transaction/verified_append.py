@@ -95,9 +95,8 @@ class _VerifiedAppend:
             first.producer_epoch,
             {tp: info.base_sequence for tp, info in self._batches.items()},
             add=self._adds,
-            on_done=self._on_verdicts,
             knows_abortable=self._version >= _ABORTABLE_SINCE_VERSION,
-        )
+        ).on_done(self._on_verdicts)
 
     def _on_verdicts(self, verdicts: dict[TopicPartition, Verdict]) -> None:
         is_early = any(verdict.error is ErrorCode.CONCURRENT_TRANSACTIONS for verdict in verdicts.values())
