@@ -357,7 +357,7 @@ class Partition:
             self._check_reader(params)
             diverging = self._divergence(requested)
             if diverging is None:
-                upto = self._readable_end(params)
+                upto = self.readable_end(sees_all=params.replica_id >= 0, read_committed=params.read_committed)
                 data = log.read(requested.offset, max_bytes, upto=upto, min_one_message=min_one_message)
         except BrokerError as error:
             return PartitionRead(error.code)
@@ -445,14 +445,15 @@ class Partition:
         if params.replica_id >= 0:
             self.check_replica(params.replica_id, params.broker_epoch)
 
-    def _readable_end(self, params: FetchParams) -> int:
+    def readable_end(self, *, sees_all: bool, read_committed: bool) -> int:
+        """Return the end for a reader: last stable offset or high watermark; the log end for one that sees all."""
         log = self.log
-        if params.replica_id >= 0:
+        if sees_all:
             return log.log_end_offset
-        return log.last_stable_offset if params.read_committed else log.high_watermark
+        return log.last_stable_offset if read_committed else log.high_watermark
 
     def _end_metadata(self, params: FetchParams) -> LogOffsetMetadata:
         log = self.log
-        offset = self._readable_end(params)
+        offset = self.readable_end(sees_all=params.replica_id >= 0, read_committed=params.read_committed)
         end = log.end_metadata
         return end if end.offset == offset else log.offset_metadata(offset)

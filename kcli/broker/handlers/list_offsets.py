@@ -95,7 +95,9 @@ def _row(
         partition.check_epoch(requested.current_leader_epoch)
         if request.replica_id != _DEBUGGING_CONSUMER:
             partition.check_leader()
-        found = _find(partition, requested.timestamp, _end(partition, request))
+        is_committed_only = request.isolation_level == _READ_COMMITTED
+        end = partition.readable_end(sees_all=request.replica_id != _CONSUMER, read_committed=is_committed_only)
+        found = _find(partition, requested.timestamp, end)
         if requested.timestamp == LATEST or (found == _UNKNOWN and requested.timestamp not in _OF_TIERS):
             _check_caught_up(partition, request, context)
         offset, timestamp, epoch = found
@@ -126,14 +128,6 @@ def _check_caught_up(partition: Partition, request: ListOffsetsRequest, context:
 
 def _error_row(requested: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=code)
-
-
-def _end(partition: Partition, request: ListOffsetsRequest) -> int:
-    """Return the end offset for this client: last stable offset or high watermark, the log end for all others."""
-    if request.replica_id != _CONSUMER:
-        return partition.log.log_end_offset
-    is_committed_only = request.isolation_level == _READ_COMMITTED
-    return partition.log.last_stable_offset if is_committed_only else partition.log.high_watermark
 
 
 def _find(partition: Partition, timestamp: int, end: int) -> _OffsetResult:

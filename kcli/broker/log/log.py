@@ -7,7 +7,8 @@ the disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
@@ -417,30 +418,27 @@ class Log:
             self._report(text)
         return BrokerError(ErrorCode.CORRUPT_MESSAGE, str(damage), partition=self.tp)
 
-    def _too_large(self, refusal: RecordTooLarge) -> BrokerError:
-        return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, refusal.message, partition=self.tp)
+    @contextmanager
+    def _decompressing(self) -> Iterator[None]:
+        """Raise BrokerError for damage, and for records that are too large when they are decompressed."""
+        try:
+            yield
+        except (LogDamage, CorruptRecords) as damage:
+            raise self._damaged(damage) from None
+        except RecordTooLarge as refusal:
+            raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, refusal.message, partition=self.tp) from None
 
     def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
         """Return the first record with this timestamp or a later one. `BrokerError` as for `read`."""
-        try:
-            return first_at_or_after(
-                self.segments, timestamp_ms, self.log_start_offset, max_bytes=self.max_decompressed_bytes
-            )
-        except (LogDamage, CorruptRecords) as damage:
-            raise self._damaged(damage) from None
-        except RecordTooLarge as refusal:
-            raise self._too_large(refusal) from None
+        with self._decompressing():
+            limit = self.max_decompressed_bytes
+            return first_at_or_after(self.segments, timestamp_ms, self.log_start_offset, max_bytes=limit)
 
     def max_timestamp(self) -> OffsetAndTimestamp | None:
         """Return the first record with the largest timestamp; None without timestamps. `BrokerError` as for `read`."""
-        try:
-            return record_with_largest_timestamp(
-                self.segments, self.log_start_offset, max_bytes=self.max_decompressed_bytes
-            )
-        except (LogDamage, CorruptRecords) as damage:
-            raise self._damaged(damage) from None
-        except RecordTooLarge as refusal:
-            raise self._too_large(refusal) from None
+        with self._decompressing():
+            limit = self.max_decompressed_bytes
+            return record_with_largest_timestamp(self.segments, self.log_start_offset, max_bytes=limit)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the largest epoch up to `epoch` and its end offset; (-1, -1) when unknown (KIP-101)."""
