@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kcli.broker.handlers.rights import cluster_denied
 from kcli.broker.security.authorizer import AclFilter
@@ -15,6 +15,8 @@ from kcli.protocol.acls import AclOperation, AclPermissionType, PatternType, Res
 
 if TYPE_CHECKING:
     from kcli.broker.security.allow_all import AnyAuthorizer
+    from kcli.protocol.messages.delete_acls import DeleteAclsFilter
+    from kcli.protocol.messages.describe_acls import DescribeAclsRequest
 
 N = TypeVar("N", bound=IntEnum)
 
@@ -43,25 +45,13 @@ def known(enum: type[N], number: int) -> N:
         return enum(0)
 
 
-class Conditions(Protocol):
-    """The fields of a filter in a request."""
-
-    resource_type_filter: int
-    resource_name_filter: str | None
-    pattern_type_filter: int
-    principal_filter: str | None
-    host_filter: str | None
-    operation: int
-    permission_type: int
-
-
-def refuse_zero_in(filters: Iterable[Conditions]) -> None:
+def refuse_zero_in(filters: Iterable[DescribeAclsRequest | DeleteAclsFilter]) -> None:
     """Close the connection if a number in a filter is 0."""
     for filter in filters:
         refuse_zero(filter.resource_type_filter, filter.pattern_type_filter, filter.operation, filter.permission_type)
 
 
-def acl_filter(conditions: Conditions) -> AclFilter:
+def acl_filter(conditions: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     """Return a filter; numbers that Kafka does not define become UNKNOWN, which no ACL matches."""
     return AclFilter(
         known(ResourceType, conditions.resource_type_filter),

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from kcli.broker.group.consumer_group import ConsumerGroup, ConsumerGroupMember, Target
 from kcli.broker.group.target_assignment import preferred_assignor
+from kcli.broker.handlers.rights import allowed_names
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -38,13 +39,13 @@ def handle(
     if not broker.groups.serves_consumer_groups:
         return refused(request, ErrorCode.UNSUPPORTED_VERSION, context.api_version)
     authorizer = broker.authorizer
-    allowed, denied = [], []
-    for group_id in request.group_ids:
-        if authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, group_id):
-            allowed.append(group_id)
-        else:
-            denied.append(DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    rows = [_row(broker, group_id, context) for group_id in allowed]
+    allowed = allowed_names(authorizer, context, AclOperation.DESCRIBE, ResourceType.GROUP, request.group_ids)
+    denied = [
+        DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        for group_id in request.group_ids
+        if group_id not in allowed
+    ]
+    rows = [_row(broker, group_id, context) for group_id in request.group_ids if group_id in allowed]
     if request.include_authorized_operations:
         for row in rows:
             if not row.error_code:
@@ -72,8 +73,7 @@ def _row(broker: Broker, group_id: str, context: RequestContext) -> DescribedGro
         for assignment in (member.assignment, member.target_assignment)
         for part in assignment.topic_partitions
     }
-    allows = broker.authorizer.allows
-    if not all(allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic) for topic in topics):
+    if topics != allowed_names(broker.authorizer, context, AclOperation.DESCRIBE, ResourceType.TOPIC, topics):
         return DescribedGroup(
             group_id=group_id,
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kcli.broker.handlers.rights import allowed_names
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
@@ -18,16 +19,14 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
     """Return a result per group; a duplicate is deleted once."""
-    authorizer = broker.authorizer
     names = list(dict.fromkeys(request.groups_names))
-    request.groups_names = [
-        name for name in names if authorizer.allows(context, AclOperation.DELETE, ResourceType.GROUP, name)
-    ]
+    allowed = allowed_names(broker.authorizer, context, AclOperation.DELETE, ResourceType.GROUP, names)
+    request.groups_names = [name for name in names if name in allowed]
     response = broker.groups.delete_groups(request, context)
     response.results += [
         DeletableGroupResult(group_id=name, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         for name in names
-        if name not in set(request.groups_names)
+        if name not in allowed
     ]
     return response
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kcli.broker.handlers.rights import allowed_names
 from kcli.broker.serving.pending import Pending
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
@@ -28,11 +29,8 @@ _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1
 
 def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> Pending[DeleteRecordsResponse]:
     """Return the new log start offset of each partition as its low watermark."""
-    allowed = {
-        topic.name
-        for topic in request.topics
-        if broker.authorizer.allows(context, AclOperation.DELETE, ResourceType.TOPIC, topic.name)
-    }
+    names = (topic.name for topic in request.topics)
+    allowed = allowed_names(broker.authorizer, context, AclOperation.DELETE, ResourceType.TOPIC, names)
     offsets = {
         TopicPartition(topic.name, partition.partition_index): partition.offset
         for topic in request.topics

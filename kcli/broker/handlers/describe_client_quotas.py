@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.handlers.rights import cluster_denied
+from kcli.broker.quotas import ADDRESS, CLIENT_ID, USER
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.broker.quotas import Entity
 
-_USER, _CLIENT_ID, _IP = "user", "client-id", "ip"
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 
 
@@ -59,17 +59,17 @@ def _check(components: list[ComponentData]) -> None:
             raise _invalid("the type of an entity must not be empty")
         if kinds.count(component.entity_type) > 1:
             raise _invalid(f"the entity type {component.entity_type} is in the request more than once")
-        if component.entity_type not in (_USER, _CLIENT_ID, _IP):
+        if component.entity_type not in (USER, CLIENT_ID, ADDRESS):
             raise BrokerError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"{component.entity_type!r} is not a type of entity; use {_USER}, {_CLIENT_ID} or {_IP}",
+                f"{component.entity_type!r} is not a type of entity; use {USER}, {CLIENT_ID} or {ADDRESS}",
             )
         if component.match_type not in (_EXACT, _DEFAULT, _ANY):
             raise _invalid(f"{component.match_type} is not a type of match; use 0, 1 or 2")
         if (component.match is None) is (component.match_type == _EXACT):
             raise _invalid(f"match type {component.match_type} and the name {component.match!r} do not fit together")
-    if _IP in kinds and len(kinds) > 1:
-        raise _invalid(f"{_IP} cannot be combined with {_USER} or {_CLIENT_ID}")
+    if ADDRESS in kinds and len(kinds) > 1:
+        raise _invalid(f"{ADDRESS} cannot be combined with {USER} or {CLIENT_ID}")
 
 
 def _matches(entity: Entity, request: DescribeClientQuotasRequest) -> bool:

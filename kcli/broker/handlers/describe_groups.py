@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kcli.broker.handlers.rights import allowed_names
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
@@ -19,19 +20,13 @@ if TYPE_CHECKING:
 def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
     """Return a row per requested group, including unknown ones."""
     authorizer = broker.authorizer
-    denied = []
-    if not authorizer.is_open:
-        allowed = [
-            group_id
-            for group_id in request.groups
-            if authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, group_id)
-        ]
-        denied = [
-            DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-            for group_id in request.groups
-            if group_id not in set(allowed)
-        ]
-        request.groups = allowed
+    allowed = allowed_names(authorizer, context, AclOperation.DESCRIBE, ResourceType.GROUP, request.groups)
+    denied = [
+        DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        for group_id in request.groups
+        if group_id not in allowed
+    ]
+    request.groups = [group_id for group_id in request.groups if group_id in allowed]
     response = broker.groups.describe_groups(request, context)
     if request.include_authorized_operations:
         for group in response.groups:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kcli.broker.handlers.rights import allowed_names
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.protocol.acls import AclOperation, ResourceType
@@ -27,11 +28,10 @@ def handle(
 
 
 def _row(broker: Broker, name: str, context: RequestContext) -> TransactionState:
-    allows = broker.authorizer.allows
-    if not allows(context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name):
+    if not broker.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name):
         return TransactionState(transactional_id=name, error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     row = broker.transactions.describe(name)
-    row.topics = [
-        topic for topic in row.topics if allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic)
-    ]
+    topics = (topic.topic for topic in row.topics)
+    visible = allowed_names(broker.authorizer, context, AclOperation.DESCRIBE, ResourceType.TOPIC, topics)
+    row.topics = [topic for topic in row.topics if topic.topic in visible]
     return row

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kcli.broker.handlers.rights import allowed_names
 from kcli.broker.serving.request_context import RequestContext
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -20,9 +21,7 @@ def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) 
     response = broker.groups.list_groups(request, context)
     authorizer = broker.authorizer
     if not authorizer.allows_cluster(context, AclOperation.DESCRIBE):
-        response.groups = [
-            group
-            for group in response.groups
-            if authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
-        ]
+        names = (group.group_id for group in response.groups)
+        visible = allowed_names(authorizer, context, AclOperation.DESCRIBE, ResourceType.GROUP, names)
+        response.groups = [group for group in response.groups if group.group_id in visible]
     return response

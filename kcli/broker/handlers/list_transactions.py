@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kcli.broker.handlers.rights import allowed_names
 from kcli.broker.serving.request_context import RequestContext
 from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -15,11 +16,8 @@ if TYPE_CHECKING:
 def handle(broker: Broker, request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
     """Return the ids that match the filters, and that the client may describe."""
     response = broker.transactions.list(request)
-    response.transaction_states = [
-        state
-        for state in response.transaction_states
-        if broker.authorizer.allows(
-            context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, state.transactional_id
-        )
-    ]
+    states = response.transaction_states
+    names = (state.transactional_id for state in states)
+    visible = allowed_names(broker.authorizer, context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, names)
+    response.transaction_states = [state for state in states if state.transactional_id in visible]
     return response

@@ -9,6 +9,8 @@ from kcli.errors import BrokerError
 from kcli.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kcli.broker.security.allow_all import AnyAuthorizer
     from kcli.broker.serving.request_context import RequestContext
 
@@ -25,6 +27,17 @@ def may_create_topic(authorizer: AnyAuthorizer, context: RequestContext, name: s
     return authorizer.allows_cluster(context, AclOperation.CREATE) or authorizer.allows(
         context, AclOperation.CREATE, ResourceType.TOPIC, name
     )
+
+
+def allowed_names(
+    authorizer: AnyAuthorizer,
+    context: RequestContext,
+    operation: AclOperation,
+    kind: ResourceType,
+    names: Iterable[str],
+) -> set[str]:
+    """Return the names of the resources with which the client may do this."""
+    return {name for name in names if authorizer.allows(context, operation, kind, name)}
 
 
 def cluster_denied(operation: AclOperation) -> BrokerError:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kcli.broker.cluster.decide.mutations import Mutations
+from kcli.broker.handlers.rights import allowed_names
 from kcli.broker.serving.request_context import RequestContext
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
@@ -33,11 +34,8 @@ def handle(parts: Parts, request: CreatePartitionsRequest, context: RequestConte
     duplicate = BrokerError(ErrorCode.INVALID_REQUEST, "The topic is in the request more than once")
     results = [_error_result(name, duplicate) for name, count in counts.items() if count > 1]
     single = [topic for topic in request.topics if counts[topic.name] == 1]
-    allowed = {
-        topic.name
-        for topic in single
-        if parts.authorizer.allows(context, AclOperation.ALTER, ResourceType.TOPIC, topic.name)
-    }
+    names = (topic.name for topic in single)
+    allowed = allowed_names(parts.authorizer, context, AclOperation.ALTER, ResourceType.TOPIC, names)
     denied = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     results += [_error_result(topic.name, denied) for topic in single if topic.name not in allowed]
     mutations = Mutations(parts, context, refused_since=_FIRST_WITH_QUOTA)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kcli.broker.quotas import ADDRESS, CLIENT_ID, USER
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError
 from kcli.protocol.messages.alter_client_quotas import (
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from kcli.broker.cluster.decide.draft import Draft
     from kcli.broker.quotas import Entity
 
-_USER, _CLIENT_ID, _IP = "user", "client-id", "ip"
 #: The largest value of each quota; infinity: it may have a fraction.
 _OF_CLIENTS = {
     "producer_byte_rate": float(LONG_MAX),
@@ -74,15 +74,15 @@ def _entity(entry: EntryData) -> Entity:
     if not types:
         raise _invalid("the entity is empty")
     for part in entry.entity:
-        if part.entity_type not in (_USER, _CLIENT_ID, _IP):
-            raise _invalid(f"{part.entity_type!r} is not a type of entity; use {_USER}, {_CLIENT_ID} or {_IP}")
+        if part.entity_type not in (USER, CLIENT_ID, ADDRESS):
+            raise _invalid(f"{part.entity_type!r} is not a type of entity; use {USER}, {CLIENT_ID} or {ADDRESS}")
         if types.count(part.entity_type) > 1:
             raise _invalid(f"the entity has {part.entity_type} twice")
         if part.entity_name == "":
             raise _invalid(f"the name of {part.entity_type} is empty")
-    if _IP in types:
+    if ADDRESS in types:
         if len(types) > 1:
-            raise _invalid(f"{_IP} cannot be combined with {_USER} or {_CLIENT_ID}")
+            raise _invalid(f"{ADDRESS} cannot be combined with {USER} or {CLIENT_ID}")
         if not _is_host(entry.entity[0].entity_name):
             raise _invalid(f"{entry.entity[0].entity_name!r} is not an IP address or a host name")
     return tuple(sorted((part.entity_type, part.entity_name) for part in entry.entity))
@@ -95,7 +95,7 @@ def _is_host(name: str | None) -> bool:
 
 def _records(draft: Draft, entry: EntryData, entity: Entity) -> list[ClientQuotaRecord]:
     """Return the changes to the quotas of an entity."""
-    largest = _OF_ADDRESSES if entity[0][0] == _IP else _OF_CLIENTS
+    largest = _OF_ADDRESSES if entity[0][0] == ADDRESS else _OF_CLIENTS
     current = draft.image.quotas.get(entity, {})
     parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
     records = []
