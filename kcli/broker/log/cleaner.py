@@ -213,7 +213,7 @@ def _clean_group(
             log.producers.delete_snapshot(segment.base_offset)
     finally:
         if not is_replaced:
-            log.discard_cleaned(cleaned)
+            cleaned.remove()
     yield
 
 

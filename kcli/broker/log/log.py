@@ -564,10 +564,6 @@ class Log:
         self.transactions.save(cleaned)
         self.segments = replace_segments(self._files, self.segments, cleaned, old)
 
-    def discard_cleaned(self, cleaned: LogSegment) -> None:
-        """Remove the segment of a cancelled cleaning."""
-        cleaned.remove()
-
     # ---- closing ----
 
     def close(self, *, clean: bool = True) -> None:

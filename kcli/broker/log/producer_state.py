@@ -230,13 +230,13 @@ class ProducerStateManager:
             if log_start_offset <= offset <= log_end_offset:
                 entries = self.read_snapshot(offset)
                 if entries is None:
-                    self._remove(offset)
+                    self.delete_snapshot(offset)
                     continue
                 self._restore(entries, offset)
                 self.remove_expired(now_wall_ms)
                 return offset
             if offset > log_end_offset:
-                self._remove(offset)
+                self.delete_snapshot(offset)
         self._restore([], log_start_offset)
         return log_start_offset
 
@@ -280,28 +280,25 @@ class ProducerStateManager:
         """Remove the snapshots below `offset`, after the deletion of the segments before it."""
         for snapshot in self.snapshots():
             if snapshot < offset:
-                self._remove(snapshot)
+                self.delete_snapshot(snapshot)
 
     def delete_snapshots_after(self, offset: int) -> None:
         """Remove the snapshots above `offset`, before the records from there on are truncated."""
         for snapshot in self.snapshots():
             if snapshot > offset:
-                self._remove(snapshot)
+                self.delete_snapshot(snapshot)
 
     def delete_stray_snapshots(self, base_offsets: Container[int]) -> None:
         """Remove snapshots, except the newest, that do not start a segment: each clean shutdown writes one."""
         for snapshot in self.snapshots()[:-1]:
             if snapshot not in base_offsets:
-                self._remove(snapshot)
-
-    def delete_snapshot(self, offset: int) -> None:
-        """Remove one snapshot, if it exists, after its segment was merged into another."""
-        self._remove(offset)
+                self.delete_snapshot(snapshot)
 
     def _path(self, offset: int) -> str:
         return os.path.join(self.directory, f"{offset:020d}.snapshot")
 
-    def _remove(self, offset: int) -> None:
+    def delete_snapshot(self, offset: int) -> None:
+        """Remove one snapshot, if it exists."""
         if self._files.exists(self._path(offset)):
             self._files.remove(self._path(offset))
 

@@ -95,7 +95,7 @@ class LocalReplicas:
             clock,
             node_id=node_id,
             broker_epoch=broker_epoch,
-            on_accepted=self._advance,
+            on_accepted=manager.advance_high_watermark,
             report=manager.log_manager.reports.append,
         )
         self._manager = manager
@@ -139,7 +139,7 @@ class LocalReplicas:
         self._apply_quotas(changed)
         if changed is None or changed.brokers:
             for tp in self._led():  # whether a follower counts depends on its registration
-                self._advance(tp)
+                self._manager.advance_high_watermark(tp)
                 if self._manager.deletes.delayed:
                     self._manager.deletes.check_and_complete(tp)
         if not self._has_started:
@@ -187,7 +187,7 @@ class LocalReplicas:
         if self._follows.pop(tp, None) is not None:
             self.fetchers.stop(tp)
         is_new_epoch = partition.make_leader(state, self._clock.now_ms())
-        self._advance(tp)
+        self._manager.advance_high_watermark(tp)
         if is_new_epoch:
             self._manager.complete_waiting(tp)
             self._notify(tp, state.leader_epoch)
@@ -324,7 +324,7 @@ class LocalReplicas:
         isr = partition.expanded_isr(params.replica_id)
         if isr is not None:
             self.isr_changes.submit(partition.propose(isr))
-        self._advance(tp)
+        self._manager.advance_high_watermark(tp)
         if self._manager.deletes.delayed and partition.low_watermark != previous_start:
             self._manager.deletes.check_and_complete(tp)
         log = partition.log
@@ -350,9 +350,6 @@ class LocalReplicas:
         broker = self._broker(node_id)
         return None if broker is None or broker.is_fenced else broker.rack
 
-    def _advance(self, tp: TopicPartition) -> None:
-        self._manager.advance_high_watermark(tp)
-
     def _check_lag(self) -> None:
         """Propose ISRs without the followers that lag, now and again after half of `replica.lag.time.max.ms`."""
         now_ms = self._clock.now_ms()
@@ -362,4 +359,6 @@ class LocalReplicas:
             isr = partition.shrunk_isr(now_ms)
             if isr is not None:
                 self.isr_changes.submit(partition.propose(isr))
-            self._advance(tp)  # a follower that is caught up no longer holds the high watermark back
+            self._manager.advance_high_watermark(
+                tp
+            )  # a follower that is caught up no longer holds the high watermark back

@@ -672,7 +672,7 @@ def test_invalid_replacement_raises_value_error(keeper: Keeper) -> None:
     cleaned = log.create_cleaned(0)
     with pytest.raises(ValueError, match="adjacent"):
         log.replace_segments(cleaned, log.segments[-2:])
-    log.discard_cleaned(cleaned)
+    cleaned.remove()
     assert not keeper.file(0, ".log.cleaned").exists()
 
 

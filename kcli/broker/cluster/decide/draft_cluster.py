@@ -207,7 +207,7 @@ class DraftCluster:
         self.image.topic_or_error(name)
         check_topic_configs(self.settings, configs)
         if not validate_only:
-            self._replace(TOPIC_CONFIG, name, configs)
+            self.set_resource_configs(TOPIC_CONFIG, name, configs)
 
     def check_broker(self, broker: str) -> None:
         """Raise BrokerError unless this is "" (all brokers) or the id of a registered broker."""
@@ -251,13 +251,10 @@ class DraftCluster:
         if self.image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
             check_in_sync(broker, self.image.configs.get((BROKER_CONFIG, broker), {}), configs)
         if not validate_only:
-            self._replace(BROKER_CONFIG, broker, configs)
+            self.set_resource_configs(BROKER_CONFIG, broker, configs)
 
     def set_resource_configs(self, kind: int, name: str, configs: Mapping[str, str]) -> None:
-        """Replace the overrides of a group or of client metrics. The caller has validated them."""
-        self._replace(kind, name, configs)
-
-    def _replace(self, kind: int, name: str, configs: Mapping[str, str]) -> None:
+        """Replace the overrides of a resource. They are valid."""
         before = self.image.configs.get((kind, name), {})
         changed = [key for key in {**before, **configs} if before.get(key) != configs.get(key)]
         for key in changed:
