@@ -74,7 +74,7 @@ def find_coordinator(cluster: ClusterView, topic: str, key: str) -> int:
 
 
 class CoordinatorLog:
-    """Appends to the internal topic of a coordinator and reads of it. The first append creates the topic."""
+    """Appends to the internal topic of a coordinator and reads of it. FindCoordinator creates the topic."""
 
     def __init__(
         self, topic: str, replica_manager: ReplicaManager, cluster: ClusterView, *, default_count: int, content: str
@@ -107,8 +107,6 @@ class CoordinatorLog:
         `verification` is that of the client's transaction in which the records are.
         """
         try:
-            if self.topic not in self._cluster.topics:
-                self._cluster.ensure_internal(self.topic)
             partition = TopicPartition(self.topic, self.partition_for(key))
             self._replica_manager.append_internal(partition, batch, now_wall_ms, verification)
         except BrokerError as error:

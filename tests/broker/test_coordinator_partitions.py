@@ -263,12 +263,19 @@ class TestAlone:
 
     def test_groups_are_forgotten_with_their_topic(self) -> None:
         broker = broker_with_offset(7)
-        delete = DeleteTopicsRequest(topics=[DeleteTopicState(name=OFFSETS_TOPIC)])
-        broker.ask(delete, 6)
+        broker.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=OFFSETS_TOPIC)]), 6)
         assert committed(broker.ask(fetch_request(), 8)) == [("readers", NOT_COORDINATOR, -1)]
         broker.ask(FindCoordinatorRequest(coordinator_keys=["readers"]), 4)
         assert committed(broker.ask(fetch_request(), 8)) == [("readers", OK, -1)]
         assert broker.ask(ListGroupsRequest(), 5).groups == []
+
+    def test_offsets_in_the_topic_of_offsets_do_not_create_it_again_when_it_is_deleted(self) -> None:
+        broker = broker_with_offset(7)
+        own = commit_request(1)
+        own.topics[0].name = OFFSETS_TOPIC
+        assert commit_error(broker.ask(own, 9)) == OK
+        broker.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=OFFSETS_TOPIC)]), 6)
+        assert OFFSETS_TOPIC not in broker.broker.cluster.topics
 
     def test_the_whole_log_is_read_before_clients_are_served(self, monkeypatch: pytest.MonkeyPatch) -> None:
         broker = broker_with_offset(*range(9))

@@ -1,7 +1,7 @@
 """GroupCoordinator: the groups by name.
 
-A single broker coordinates all groups, a node those of the partitions that it leads: see `coordinator_partitions`. The
-requests of members are in `classic_requests` and `consumer_heartbeats` (KIP-848), which is imported at its first use.
+A broker coordinates the groups of the partitions that it leads: see `coordinator_partitions`. The requests of members
+are in `classic_requests` and `consumer_heartbeats` (KIP-848), which is imported at its first use.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class GroupRegistry(Protocol):
 
 
 class GroupLog(CoordinatorLog):
-    """Appends to __consumer_offsets and reads of it. An append is atomic; the first one creates the topic."""
+    """Appends to __consumer_offsets and reads of it. An append is atomic."""
 
     def __init__(self, config: BrokerConfig, replica_manager: ReplicaManager, cluster: ClusterView) -> None:
         count = config.offsets_topic_num_partitions

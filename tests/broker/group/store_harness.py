@@ -82,9 +82,10 @@ class Topics:
     def __init__(self, replicas: MemoryReplicas, offsets_partitions: int = 50) -> None:
         self.topics: dict[str, Any] = {}
         self.features = {"group.version": 1}
-        self._replicas = replicas
-        self._offsets_partitions = offsets_partitions
         self._ids = 0
+        self.add(OFFSETS_TOPIC, offsets_partitions)
+        for number in range(offsets_partitions):
+            replicas.logs.setdefault(TopicPartition(OFFSETS_TOPIC, number), MemoryLog())
 
     def add(self, name: str, partitions: int = 4) -> UUID:
         """Add a topic with a new topic id."""
@@ -92,11 +93,6 @@ class Topics:
         topic_id = UUID(int=self._ids)
         self.topics[name] = SimpleNamespace(name=name, topic_id=topic_id, partitions=new_partitions(partitions))
         return topic_id
-
-    def ensure_internal(self, name: str) -> None:
-        self.add(name, self._offsets_partitions)
-        for number in range(self._offsets_partitions):
-            self._replicas.logs.setdefault(TopicPartition(name, number), MemoryLog())
 
     def topic_by_id(self, topic_id: UUID) -> Any:
         return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)

@@ -53,15 +53,6 @@ def test_partition_count_is_that_of_the_existing_topic() -> None:
     assert harness.committed("billing") == {orders(0): 1}
 
 
-def test_first_commit_creates_the_topic(harness: StoreHarness) -> None:
-    assert harness.offsets.fetch("billing") == {}
-    assert OFFSETS_TOPIC not in harness.cluster.topics
-
-    harness.commit("billing", (orders(0), 1))
-
-    assert len(harness.cluster.topics[OFFSETS_TOPIC].partitions) == 50
-
-
 def test_offsets_are_fetched_as_they_were_committed(harness: StoreHarness) -> None:
     errors = harness.offsets.commit(
         "billing", [NewOffset(orders(0), 5, 3, "a note"), NewOffset(orders(1), 7, metadata=None)], NOW_MS
