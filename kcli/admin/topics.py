@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.metadata import TopicInfo
-    from kcli.errors import KcliError
     from kcli.protocol.messages import create_topics as creation
     from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
     from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse

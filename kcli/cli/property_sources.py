@@ -95,17 +95,20 @@ def complete_properties(
     from elsewhere; as those of references, they are not searched for references. `ConfigError` names the property of a
     value that is not available.
     """
+    from kcli.client.config import is_secret_property
     from kcli.client.external_values import complete
 
     secrets = dict(fetched)
     for name, value in properties.items():
-        if name not in of_file and name not in fetched and is_reference(value) and _is_secret(name):
+        if name not in of_file and name not in fetched and is_reference(value) and is_secret_property(name):
             secrets[name] = _referred(env, name, value)
     return {**complete({**properties, **dict.fromkeys(secrets, _PROMPT)}, env.environ), **secrets}
 
 
 def _is_exposed(name: str, value: str) -> bool:
-    return bool(value) and not is_reference(value) and name not in _PUBLIC and _is_secret(name)
+    from kcli.client.config import is_secret_property
+
+    return bool(value) and not is_reference(value) and name not in _PUBLIC and is_secret_property(name)
 
 
 def is_reference(value: str) -> bool:
@@ -138,9 +141,3 @@ def _ask(env: Environment, name: str) -> str:
     if not answer:
         raise ConfigError(f"{name}: no answer; enter the value, or use env:NAME or file:PATH")
     return answer
-
-
-def _is_secret(name: str) -> bool:
-    from kcli.client.config import is_secret_property
-
-    return is_secret_property(name)

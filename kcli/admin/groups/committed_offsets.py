@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     Committed = dict[TopicPartition, OffsetAndMetadata | KcliError]
     from kcli.admin.groups.group import Group
-    from kcli.client.routing import Coordinators
     from kcli.protocol.messages.describe_share_group_offsets import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsResponse,

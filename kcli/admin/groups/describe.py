@@ -20,8 +20,6 @@ from kcli.protocol.consumer_protocol import PROTOCOL_TYPE, Subscription, decode_
 from kcli.structs import Node, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.protocol.messages import consumer_group_describe as consumer
     from kcli.protocol.messages import describe_groups as classic

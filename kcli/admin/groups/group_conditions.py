@@ -171,14 +171,7 @@ class WaitResult(NamedTuple):
 
     reached: bool
     values: str
-    waited_ms: float
-    state: str | None = None
-    members: int | None = None
-    lag: int | None = None
-
-
-class _Observation(NamedTuple):
-    step: WaitStep
+    waited_ms: float = 0.0
     state: str | None = None
     members: int | None = None
     lag: int | None = None
@@ -201,21 +194,22 @@ def wait_for_group(
     """
     began_ms = client.clock.now_ms()
     wait = GroupWait(condition)
-    last: _Observation | None = None
+    last: WaitResult | None = None
     while True:
         until_ms = max(deadline_ms, client.clock.now_ms() + _LAST_LOOK_MS)
         seen = _observe(client, group, condition, wait, until_ms)
         last = seen if seen.state is not None or last is None else last
         now_ms = client.clock.now_ms()
-        if seen.step.done or now_ms >= deadline_ms:
-            return WaitResult(*seen.step, now_ms - began_ms, last.state, last.members, last.lag)
-        progress(seen.step.values)
+        if seen.reached or now_ms >= deadline_ms:
+            return last._replace(reached=seen.reached, values=seen.values, waited_ms=now_ms - began_ms)
+        progress(seen.values)
         client.sleep(min(interval_ms, deadline_ms - now_ms))
 
 
 def _observe(
     client: ConsumerNetworkClient, group: str, condition: Condition, wait: GroupWait, deadline_ms: float
-) -> _Observation:
+) -> WaitResult:
+    """Return the result of one observation; `waited_ms` is not known here."""
     from kcli.admin.groups.describe import describe_groups
     from kcli.admin.groups.survey import survey_groups
 
@@ -223,19 +217,21 @@ def _observe(
         if not needs_offsets(condition):
             described = describe_groups(client, {group: None}, deadline_ms)
             if group in described.errors:
-                return _Observation(wait.observe_error(described.errors[group]))
+                return WaitResult(*wait.observe_error(described.errors[group]))
             found = described.values[group]
-            return _Observation(wait.observe(group_facts(found)), found.state, len(found.members))
+            step = wait.observe(group_facts(found))
+            return WaitResult(*step, state=found.state, members=len(found.members))
         surveys = survey_groups(client, [group], deadline_ms, time_lag=needs_records(condition))
         if group in surveys.errors:
-            return _Observation(wait.observe_error(surveys.errors[group]))
+            return WaitResult(*wait.observe_error(surveys.errors[group]))
         survey = surveys.values[group]
         totals = total_lag(survey.partitions)
         step = wait.observe(survey_facts(survey, strict=True))
         if not step.done:
             step = WaitStep(False, step.values + _of_beyond_end(totals))
-        return _Observation(step, survey.group.state, len(survey.group.members), totals.known_lag)
+        members = len(survey.group.members)
+        return WaitResult(*step, state=survey.group.state, members=members, lag=totals.known_lag)
     except WakeupError:
         raise
     except KcliError as error:
-        return _Observation(wait.observe_error(error))
+        return WaitResult(*wait.observe_error(error))

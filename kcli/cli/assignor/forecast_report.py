@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from kcli.cli.assignor.situation import Situation
     from kcli.cli.environment import Environment
     from kcli.cli.output.report import Item
-    from kcli.structs import TopicPartition
 
 SHOW_COLUMNS = ["member", "instance_id", "rack", "count", "partitions"]
 OWNED_COLUMNS = ["kept", "gained", "lost"]

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from kcli.assignors.lookup import NAMES, assignor_name
 from kcli.assignors.model import Member, Topic
 from kcli.errors import ConfigError
-from kcli.structs import TopicPartition
+from kcli.structs import TopicPartition, numbers_by_topic
 from kcli.text import format_partitions, is_topic_name, parse_topics
 
 MAX_PARTITIONS = 1_000_000
@@ -122,9 +122,7 @@ def _topic_name(option: str, name: str) -> str:
 
 def format_assignment(partitions: Iterable[TopicPartition]) -> str | None:
     """Return partitions in the form of `--owned`: `orders:0-3,7;payments:1`. None for no partitions."""
-    topics: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        topics.setdefault(topic, []).append(number)
+    topics = numbers_by_topic(partitions)
     return ";".join(f"{topic}:{format_partitions(numbers)}" for topic, numbers in topics.items()) or None
 
 

@@ -25,10 +25,10 @@ from kcli.client.metadata import Cluster
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 from kcli.protocol.consumer_protocol import PROTOCOL_TYPE
-from kcli.structs import TopicPartition
+from kcli.structs import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from kcli.admin.groups.group import Group, GroupMember
     from kcli.admin.groups.lag import PartitionLag
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from kcli.cli.compat.options import Given
     from kcli.cli.environment import Environment
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.errors import KcliError
-    from kcli.structs import TopicPartition
 
 
 class Session(NamedTuple):
@@ -278,11 +276,9 @@ def _members_table(group: Group, *, verbose: bool) -> str:
 
 
 def _assignment(partitions: Iterable[TopicPartition]) -> str:
-    """`orders:0,1;payments:2`"""
-    topics: dict[str, list[int]] = {}
-    for tp in sorted(partitions):
-        topics.setdefault(tp.topic, []).append(tp.partition)
-    return ";".join(f"{cell(topic)}:{','.join(map(str, numbers))}" for topic, numbers in topics.items()) or MISSING
+    from kcli.cli.group.rows import format_assignment
+
+    return cell(format_assignment(numbers_by_topic(partitions)))
 
 
 # ---- --describe --state ----

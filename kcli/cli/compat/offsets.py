@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from kcli.admin.offsets.offset_plan import OffsetRow, PartitionFacts
     from kcli.admin.offsets.reset import GroupFacts
     from kcli.cli.compat.groups import Session
-    from kcli.structs import TopicPartition
 
 _SCENARIO_WANTED = (
     "Option '[reset-offsets]' requires one of the following scenarios: [[to-offset], [shift-by], [to-datetime], "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -96,12 +95,7 @@ class LineView:
     def show(self, rows: Sequence[TopicRow], wall_ms: int) -> None:
         """Print one sample; report failed rows on standard error too."""
         time = format_time(wall_ms)
-        if self._output == "jsonl":
-            text = "".join(json.dumps({"time": time, **row_item(r)}, ensure_ascii=False) + "\n" for r in rows)
-        elif self._output in ("csv", "tsv"):
-            text = self._separated(rows, time)
-        else:
-            text = self._table(rows, time)
+        text = self._table(rows, time) if self._output in (None, "table") else self._for_programs(rows, time)
         self._has_header = True
         self._env.stdout.write(text)
         self._env.stdout.flush()
@@ -109,13 +103,13 @@ class LineView:
             if row.error is not None:
                 self._env.report(f"kcli: {group_text(row.group)}: {cell(str(row.error))}")
 
-    def _separated(self, rows: Sequence[TopicRow], time: str) -> str:
-        from kcli.cli.output.csv import as_csv, as_tsv
+    def _for_programs(self, rows: Sequence[TopicRow], time: str) -> str:
+        from kcli.cli.output.printer import as_text
 
         items = [{"time": time, **row_item(row)} for row in rows]
         report = Report("group.watch", _DATA_COLUMNS, items, [as_row(item) for item in items])
-        text = (as_csv if self._output == "csv" else as_tsv)(report)
-        return text.partition("\n")[2] if self._has_header else text
+        text = as_text(report, self._output or "")
+        return text.partition("\n")[2] if self._has_header and self._output != "jsonl" else text
 
     def _table(self, rows: Sequence[TopicRow], time: str) -> str:
         lines = [] if self._has_header else [["TIME", *map(header, COLUMNS)]]

@@ -49,14 +49,12 @@ class Families:
         return self._families
 
 
-def check_package() -> None:
-    """Raise ConfigError without prometheus_client."""
+def check_package(need: str = "metrics need") -> None:
+    """Raise ConfigError without prometheus_client. `need` begins its sentence."""
     try:
         import prometheus_client  # noqa: F401 - a missing package is reported before anything is asked
     except ImportError:
-        raise ConfigError(
-            "metrics need the Python package prometheus_client: pip install 'kcli-kafka[metrics]'"
-        ) from None
+        raise ConfigError(f"{need} the Python package prometheus_client: pip install 'kcli-kafka[metrics]'") from None
 
 
 def openmetrics_text(metrics: Iterable[Metric]) -> str:

@@ -54,25 +54,39 @@ class Progress:
 
     def _draw(self, now_ms: float) -> None:
         if self._bar is None:
-            self._bar = _bar(self._env)
-            self._bar.add_task(self._activity, total=1.0, rate="")
-            self._bar.start()
-            self._bar.console.show_cursor()  # a killed process could not show a hidden cursor again
+            self._bar = start_bar(self._env, self._activity, 1.0, with_share=True)
         rate = self._records() / max(now_ms - self._started_ms, 1.0) * 1000
-        self._bar.update(self._bar.task_ids[0], completed=self._fraction(), rate=f"{rate:,.0f} records/s")
+        self._bar.update(self._bar.task_ids[0], completed=self._fraction(), count=f"{rate:,.0f} records/s")
         self._bar.refresh()
 
 
-def _bar(env: Environment) -> Any:
+def start_bar(env: Environment, description: str, total: float | None, *, with_share: bool) -> Any:
+    """Start a bar of rich on stderr with one task. Its owner refreshes and stops it, and sets the task's `count`.
+
+    It shows the share of the task that is done, in percent, or the time that has passed.
+    """
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     console = Console(file=env.stderr, no_color=bool(env.environ.get("NO_COLOR")), markup=False, highlight=False)
-    columns = [
+    count = TextColumn("{task.fields[count]}", markup=False)
+    bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[rate]}", markup=False),
+        *((TaskProgressColumn(), count) if with_share else (count, TimeElapsedColumn())),
         TimeRemainingColumn(),
-    ]
-    return Progress(*columns, console=console, auto_refresh=False, transient=True)
+        console=console,
+        auto_refresh=False,
+        transient=True,
+    )
+    bar.add_task(description, total=total, count="")
+    bar.start()
+    console.show_cursor()  # a killed process could not show a hidden cursor again
+    return bar

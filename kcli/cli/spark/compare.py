@@ -15,7 +15,6 @@ from kcli.structs import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.cli.spark.findings import Findings
-    from kcli.cli.spark.options import Job
     from kcli.spark.pipelines.compare import Comparison
     from kcli.spark.pipelines.source import KafkaSource
     from kcli.spark.pipelines.survey import Survey

@@ -16,7 +16,6 @@ from kcli.text import format_count, parse_duration_option
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kcli.cli.spark.options import Job
     from kcli.spark.pipelines.files.export import Export, ExportResult
     from kcli.spark.pipelines.source import KafkaSource
     from kcli.spark.pipelines.survey import Survey

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kcli.admin.offsets.plan_files import Positions
-    from kcli.cli.environment import Environment
-    from kcli.cli.spark.options import Job
     from kcli.spark.pipelines.source import KafkaSource
     from kcli.spark.pipelines.survey import Survey
 

@@ -20,9 +20,9 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
+from kcli.cli.output.openmetrics import check_package
 from kcli.cli.parser import Option
 from kcli.cli.spark.files import check_file, write_text
-from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
     from kcli.cli.environment import Environment
@@ -53,12 +53,7 @@ class MetricsFile:
     def __init__(self, env: Environment, path: str, command: str) -> None:
         """ConfigError for a file that cannot be written, or without prometheus_client."""
         check_file("--metrics", path)
-        try:
-            import prometheus_client  # noqa: F401 - a missing package is reported before Spark starts
-        except ImportError:
-            raise ConfigError(
-                "--metrics needs the Python package prometheus_client: pip install 'kcli-kafka[metrics]'"
-            ) from None
+        check_package("--metrics needs")
         self._env = env
         self._path = path
         self._command = command

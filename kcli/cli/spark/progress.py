@@ -9,6 +9,8 @@ import os
 import threading
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kcli.cli.output.progress import start_bar
+
 if TYPE_CHECKING:
     from kcli.cli.environment import Environment
 
@@ -116,10 +118,7 @@ class ProgressLine:
 
     def __enter__(self) -> ProgressLine:
         if self._is_visible:
-            self._bar = _bar(self._env)
-            self._bar.add_task("", total=None, count="")
-            self._bar.start()
-            self._bar.console.show_cursor()  # a killed process cannot show a hidden cursor again
+            self._bar = start_bar(self._env, "", None, with_share=False)
         self._thread.start()
         return self
 
@@ -220,18 +219,3 @@ def batch_line(now: Reading, expected: int) -> str:
         return tasks
     total = f" of at most {expected:,}" if expected >= now.records else ""
     return f"{now.records:,}{total} records, {tasks}"
-
-
-def _bar(env: Environment) -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    console = Console(file=env.stderr, no_color=bool(env.environ.get("NO_COLOR")), markup=False, highlight=False)
-    columns = [
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[count]}", markup=False),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    ]
-    return Progress(*columns, console=console, auto_refresh=False, transient=True)

@@ -13,8 +13,6 @@ from kcli.cli.spark.options import MAX_ROWS, Job, end_options, read_topics, star
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kcli.cli.environment import Environment
-    from kcli.cli.spark.options import Job
     from kcli.spark.pipelines.result import Result
     from kcli.spark.pipelines.source import KafkaSource
     from kcli.spark.pipelines.sql_text import Relation, Statement
