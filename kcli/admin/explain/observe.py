@@ -55,6 +55,7 @@ def _cluster_facts(
     deadline_ms: float,
 ) -> ClusterFacts:
     from kcli.admin.logs.open_transactions import survey_transactions
+    from kcli.admin.logs.sizes import log_sizes
 
     rows = [row for survey in surveys for row in survey.partitions]
     topics = _topics(client, surveys, deadline_ms)
@@ -71,7 +72,7 @@ def _cluster_facts(
         retention,
         (first_stable_ends, stable_ends),
         survey_transactions(client, with_open_transaction, deadline_ms).transactions if with_open_transaction else (),
-        _log_bytes(client, limited_by_size, deadline_ms) if limited_by_size else {},
+        log_sizes(client, limited_by_size, deadline_ms).values if limited_by_size else {},
     )
 
 
@@ -119,12 +120,3 @@ def parse_retention(settings: Iterable[Setting]) -> Retention | None:
 
 def _limit(text: str) -> int | None:
     return int(text) if text.isdigit() else None  # -1: no limit
-
-
-def _log_bytes(
-    client: ConsumerNetworkClient, partitions: set[TopicPartition], deadline_ms: float
-) -> dict[TopicPartition, int]:
-    """Return the sizes of partitions on their leaders' disks."""
-    from kcli.admin.logs.sizes import log_sizes
-
-    return log_sizes(client, partitions, deadline_ms).values

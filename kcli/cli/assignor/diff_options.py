@@ -49,8 +49,7 @@ class DiffOptions(NamedTuple):
         strategy: str | None,
     ) -> DiffOptions:
         """Check and parse the options. `ConfigError` for invalid ones."""
-        assignors = [assignor_name(given.to, option="--to")] if given.to is not None else []
-        assignors += [name for name in parse_assignors("--compare", given.compare or []) if name not in assignors]
+        assignors = parse_assignors("--to", given.to, given.compare or [])
         if given.members is not None and not _MORE.fullmatch(given.members):
             raise ConfigError(f"--members: '{given.members}' is not valid; use +N to add N members or -N to remove N")
         changes = Changes(

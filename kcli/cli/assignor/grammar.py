@@ -126,11 +126,15 @@ def format_assignment(partitions: Iterable[TopicPartition]) -> str | None:
     return ";".join(f"{topic}:{format_partitions(numbers)}" for topic, numbers in topics.items()) or None
 
 
-def parse_assignors(option: str, texts: Sequence[str]) -> list[str]:
-    """Parse names separated by commas; duplicates are dropped. `ConfigError` for an unknown assignor."""
-    names = [name.strip() for text in texts for name in text.split(",")]
+def parse_assignors(option: str, name: str | None, compared: Sequence[str]) -> list[str]:
+    """Return the assignor of an option, and those of --compare, separated by commas; each once.
+
+    `ConfigError` for an unknown assignor.
+    """
+    first = [] if name is None else [assignor_name(name, option=option)]
+    names = [name.strip() for text in compared for name in text.split(",")]
     if "" in names:
         raise ConfigError(
-            f"{option}: '{','.join(texts)}' has an empty name; write NAME,NAME with names of {', '.join(NAMES)}"
+            f"--compare: '{','.join(compared)}' has an empty name; write NAME,NAME with names of {', '.join(NAMES)}"
         )
-    return list(dict.fromkeys(assignor_name(name, option=option) for name in names))
+    return list(dict.fromkeys([*first, *(assignor_name(name, option="--compare") for name in names)]))

@@ -33,13 +33,11 @@ def run(
     The skew on stderr is the largest number of partitions of a member divided by the mean. With cooperative-sticky, a
     partition moves in two rebalances; shown is the final assignment.
     """
-    from kcli.assignors.lookup import assignor_name
     from kcli.cli.assignor.forecast_report import SHOW, make_forecasts, show_forecasts
     from kcli.cli.assignor.grammar import parse_assignors, parse_described_topics, parse_members, parse_owned
     from kcli.cli.assignor.situation import described_situation
 
-    assignors = [assignor_name(strategy, option="--strategy")] if strategy is not None else []
-    assignors += [name for name in parse_assignors("--compare", compare or []) if name not in assignors]
+    assignors = parse_assignors("--strategy", strategy, compare or [])
     if not assignors:
         raise ConfigError("the assignor is missing; give --strategy NAME, or --compare NAME,NAME for several")
     members = parse_owned(described.owned or [], parse_members("--member", described.member or []))

@@ -17,7 +17,7 @@ from kcli.cli.group.selection import (
     survey_selected,
     without_collections,
 )
-from kcli.cli.options import Common
+from kcli.cli.options import Common, check_choice
 from kcli.cli.parser import Option, given_options
 from kcli.errors import ConfigError, KcliError
 from kcli.text import format_count, format_duration, group_text
@@ -64,11 +64,11 @@ def run(
     A terminal shows the columns that fit into a line, and stderr names the others; --wide shows all of them. A pipe
     always gets all columns, but columns may be added: let scripts use the headings, or csv or json.
     """
-    from kcli.cli.group.rows import check_sort
+    from kcli.cli.group.rows import SORTS
 
     if members and state:
         raise ConfigError("--members and --state cannot be combined")
-    check_sort(sort)
+    check_choice("--sort", sort, SORTS)
     if members or state:
         offset_options: dict[str, object] = {
             "--lagging": lagging,

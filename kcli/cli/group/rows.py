@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from kcli.cli.options import check_choice
 from kcli.cli.output.report import error_field
 from kcli.structs import numbers_by_topic
 from kcli.text import format_duration
@@ -39,12 +38,6 @@ OPTIONAL_OF_STATES = ["members", "type", "coordinator", "assignor", "epoch", "ta
 Row = tuple[Any, ...]
 
 SORTS = ("topic", "lag", "time-lag", "member")
-
-
-def check_sort(sort: str) -> str:
-    """Return the sort key. ConfigError if it is not valid."""
-    check_choice("--sort", sort, SORTS)
-    return sort
 
 
 def sorted_partitions(partitions: Iterable[PartitionLag], sort: str, *, lagging: bool) -> list[PartitionLag]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
 from kcli.cli.property_sources import complete_properties, read_properties
 from kcli.cli.spark.options import MAX_ROWS, Job, read_topics
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 def run(
     env: Environment,
-    common: Common,
     job: Job,
     first: Annotated[str, Argument(metavar="TOPIC[:P,P..]", help="First topic, or some of its partitions.")],
     second: Annotated[str | None, Argument(metavar="[TOPIC[:P,P..]]", help="Second topic. [the same topic]")] = None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common
 from kcli.cli.parser import Option
 from kcli.cli.spark.findings import FailIf, Findings, report_findings
 from kcli.cli.spark.options import MAX_ROWS, Job, Topics
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 def run(
     env: Environment,
-    common: Common,
     job: Job,
     topic: Topics = None,
     by: Annotated[

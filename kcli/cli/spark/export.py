@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common, RegistryOption, check_choice
+from kcli.cli.options import RegistryOption, check_choice
 from kcli.cli.parser import Option
 from kcli.cli.spark.metrics_file import Metrics, MetricsFile
 from kcli.cli.spark.options import Job, Topics
@@ -91,7 +91,6 @@ class ExportOptions(NamedTuple):
 
 def run(
     env: Environment,
-    common: Common,
     job: Job,
     *,
     topic: Topics = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common
+from kcli.cli.options import check_choice
 from kcli.cli.parser import Option
 from kcli.cli.spark.options import MAX_ROWS, Job, Topics
 from kcli.errors import ConfigError
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 def run(
     env: Environment,
-    common: Common,
     job: Job,
     topic: Topics = None,
     by: Annotated[
@@ -50,8 +49,7 @@ def run(
     from kcli.cli.spark.findings import report_findings, with_default_limit
     from kcli.spark.pipelines import gaps
 
-    if by not in ("partition", "gap"):
-        raise ConfigError(f"--by: {by!r} is not valid; use partition or gap")
+    check_choice("--by", by, ("partition", "gap"))
     if top is not None and by != "gap":
         raise ConfigError("--top requires --by gap")
     source = gaps.gap_source(job.source(topic))

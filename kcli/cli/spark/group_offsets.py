@@ -6,7 +6,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common
 from kcli.cli.parser import Option
 from kcli.cli.spark.files import check_file, output_file
 from kcli.cli.spark.findings import FailIf, Findings, report_findings
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 def run(
     env: Environment,
-    common: Common,
     job: Job,
     topic: Topics = None,
     groups: Annotated[str | None, Option("--groups", metavar="GROUP,...", help="Read only these groups. [all]")] = None,

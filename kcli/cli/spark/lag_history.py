@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common, check_choice, naming
+from kcli.cli.options import check_choice, naming
 from kcli.cli.parser import Option
 from kcli.cli.spark.findings import FailIf, Findings, Page, report_findings
 from kcli.cli.spark.options import Job, Topics, parse_groups
@@ -55,7 +55,6 @@ class HistoryOptions(NamedTuple):
 
 def run(
     env: Environment,
-    common: Common,
     job: Job,
     *,
     topic: Topics = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common, check_choice
+from kcli.cli.options import check_choice
 from kcli.cli.parser import Option
 from kcli.cli.spark.findings import FailIf, Findings, Page, report_findings
 from kcli.cli.spark.options import MAX_ROWS, Job, Topics
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 def run(
     env: Environment,
-    common: Common,
     job: Job,
     topic: Topics = None,
     by: Annotated[

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common
 from kcli.cli.parser import Argument, Option
 from kcli.cli.spark.options import MAX_ROWS, Job, end_options, read_topics, start_options
 from kcli.errors import ConfigError
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 def run(
     env: Environment,
-    common: Common,
     job: Job,
     statement: Annotated[str | None, Argument(metavar="[STATEMENT]", help="SQL statements, separated by ;.")] = None,
     file: Annotated[

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kcli.cli.environment import Environment
-from kcli.cli.options import Common
 from kcli.cli.parser import Option
 from kcli.cli.spark.findings import FailIf, Findings, Page, report_findings
 from kcli.cli.spark.options import Job, Topics
@@ -44,7 +43,6 @@ class WindowOptions(NamedTuple):
 
 def run(
     env: Environment,
-    common: Common,
     job: Job,
     *,
     topic: Topics = None,

@@ -66,7 +66,7 @@ def test_an_assignment_is_formatted_as_it_is_parsed() -> None:
 
 
 def test_assignors_have_kafkas_names() -> None:
-    assert parse_assignors("--compare", ["range,sticky", "range, uniform"]) == ["range", "sticky", "uniform"]
+    assert parse_assignors("--to", "uniform", ["range,sticky", "range, uniform"]) == ["uniform", "range", "sticky"]
     assert assignor_name("org.apache.kafka.clients.consumer.StickyAssignor") == "sticky"
     assert tuple(map(name_on_server, ("range", "uniform", "sticky"))) == ("server-range", "uniform", "sticky")
 
@@ -84,7 +84,7 @@ def counts(texts: list[str]) -> dict[str, int]:
 
 
 def assignors(texts: list[str]) -> list[str]:
-    return parse_assignors("--compare", texts)
+    return parse_assignors("--to", None, texts)
 
 
 @pytest.mark.parametrize(
