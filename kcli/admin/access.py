@@ -17,6 +17,7 @@ from kcli.client.requests import ask_any, half_deadline
 from kcli.client.routing import Coordinators, all_brokers
 from kcli.errors import BrokerError, DisconnectedError, KcliError, UnsupportedVersion
 from kcli.protocol.acls import operation_names
+from kcli.protocol.messages.metadata import MetadataRequest
 from kcli.text import format_count
 
 if TYPE_CHECKING:
@@ -77,8 +78,6 @@ def _brokers(client: ConsumerNetworkClient, deadline_ms: float) -> tuple[str, Fa
 
 
 def _topics(client: ConsumerNetworkClient, deadline_ms: float) -> tuple[str, Facts]:
-    from kcli.protocol.messages.metadata import MetadataRequest
-
     request = MetadataRequest(topics=None, include_topic_authorized_operations=True)
     response = ask_any(client, request, deadline_ms, min_version=8)
     return _counted("topic", [topic.topic_authorized_operations for topic in response.topics])

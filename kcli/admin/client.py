@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -571,8 +572,6 @@ def _pattern(match: str | None) -> re.Pattern[str] | None:
 
 
 def _store(folder: Path | None) -> SnapshotStore:
-    import os
-
     from kcli.admin.snapshots import SnapshotStore
 
     return SnapshotStore.default(os.environ) if folder is None else SnapshotStore(folder)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcli import __version__
 from kcli.client.requests import Results, ask_any, ask_nodes
 from kcli.errors import ProtocolError, UnsupportedVersion
+from kcli.protocol.messages.api_versions import ApiVersionsRequest
+from kcli.protocol.registry import ApiKey, request_type
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
@@ -75,8 +78,6 @@ def api_versions(
     client: ConsumerNetworkClient, nodes: Iterable[Node], deadline_ms: float
 ) -> Results[Node, NodeVersions]:
     """Return the API versions of each of these brokers; one that does not answer is an error."""
-    from kcli import __version__
-    from kcli.protocol.messages.api_versions import ApiVersionsRequest
 
     request = ApiVersionsRequest(client_software_name="kcli", client_software_version=__version__)
     answers = ask_nodes(client, nodes, request, deadline_ms)
@@ -96,8 +97,6 @@ def _versions(response: ApiVersionsResponse) -> NodeVersions:
 
 def own_versions() -> dict[int, VersionRange]:
     """Return the versions of each API that kcli implements. Imports all of its messages."""
-    from kcli.protocol.registry import ApiKey, request_type
-
     return {int(key): VersionRange(*request_type(key).VERSIONS) for key in ApiKey}
 
 

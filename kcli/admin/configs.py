@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from kcli.admin.topics import ask_controller
 from kcli.client.requests import Results, ask_any
 from kcli.errors import KcliError
+from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+    from kcli.protocol.messages.describe_configs import DescribeConfigsResponse
     from kcli.protocol.messages.incremental_alter_configs import (
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsResponse,
@@ -47,8 +48,6 @@ def configs_request(
     resource_type: int, names: Iterable[str], keys: Sequence[str] | None = None, *, with_synonyms: bool = False
 ) -> DescribeConfigsRequest:
     """Return the request for all settings, or these `keys`, of the resources; a broker answers for itself only."""
-    from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-
     wanted = None if keys is None else list(keys)
     return DescribeConfigsRequest(
         resources=[

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.admin.assignments import RATE_WINDOW_MS
+from kcli.admin.groups.group import CONSUMER
 from kcli.assignors.forecast import (
     NEW_MEMBER_PREFIX,
     Changes,
@@ -328,8 +329,6 @@ def _assumption_lines(forecasts: Forecasts) -> Iterator[str]:
 
 
 def _live_group_lines(live: LiveGroup) -> Iterator[str]:
-    from kcli.admin.groups.group import CONSUMER
-
     seconds = RATE_WINDOW_MS // 1000
     yield f"RATE: offsets per second in the last {seconds} s, by record timestamps"
     if unknown := live.unknown_lags:

@@ -6,9 +6,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from kcli.cli import exit_status
-from kcli.cli.environment import Environment
+from kcli.cli.environment import Environment, StopSignals
 from kcli.cli.parser import Option, given_options
 from kcli.errors import ConfigError, KcliError
+from kcli.visible import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
     from kcli.broker.controller.controller_server import ControllerServer
     from kcli.broker.security.listeners import Endpoint
-    from kcli.cli.environment import StopSignals
 
 _DIRECTORIES = ("log.dirs", "log.dir")
 _MOST_NODES = 50
@@ -150,7 +150,6 @@ def run(
     and KafkaController count, at http://HOST:PORT/metrics, under the names of Prometheus's JMX exporter, such as
     kafka_server_brokertopicmetrics_messagesin_total.
     """
-    from kcli.cli.environment import StopSignals
     from kcli.cli.property_sources import key_values
 
     topics = [_topic(text) for text in topic or []]
@@ -427,7 +426,6 @@ def _use_node(env: Environment, properties: dict[str, str], number: int) -> dict
     Return the origin of each, to stand before an error.
     """
     from kcli.broker.testing.cluster_directory import CONTROLLER, ClusterDirectory, address_of, node_name
-    from kcli.visible import shell_word
 
     directory = ClusterDirectory(next(properties.pop(name) for name in _DIRECTORIES if name in properties))
     name = node_name(number)

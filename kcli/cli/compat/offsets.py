@@ -22,7 +22,7 @@ from kcli.cli import exit_status
 from kcli.cli.compat.groups import check_type
 from kcli.cli.compat.messages import Failed, InvalidUsage, cell, failure, message_of, table
 from kcli.cli.compat.options import parse_partitions
-from kcli.cli.run_plan import done_sentence, showing_outcome
+from kcli.cli.run_plan import done_sentence, showing_outcome, undo_command
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, Refused
 from kcli.log_place import LOG_END, LOG_START, Place, offset_of
@@ -164,7 +164,6 @@ def _report_adjustment(
 def _execute(session: Session, rows: dict[str, list[OffsetRow]], states: dict[str, str]) -> None:
     from kcli.admin.offsets.apply import apply_plan
     from kcli.admin.snapshots import Snapshot, SnapshotError, SnapshotStore
-    from kcli.cli.run_plan import undo_command
 
     every = [row for of_group in rows.values() for row in of_group]
     if not every:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kcli.cli import exit_status
 from kcli.cli.environment import Environment
-from kcli.cli.group.selection import Match
+from kcli.cli.group.selection import Match, pattern
 from kcli.cli.options import Common, parse_names
 from kcli.cli.parser import Option
 
@@ -43,7 +43,6 @@ def run(
     Every broker is asked for the groups that it coordinates; a broker that does not answer is a row with its error.
     """
     from kcli.admin.groups.listing import STATES, TYPES, find_groups
-    from kcli.cli.group.selection import pattern
     from kcli.cli.output.printer import print_names
     from kcli.denials import not_listed
 

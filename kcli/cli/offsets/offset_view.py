@@ -17,9 +17,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kcli.admin.offsets.commits import is_members_only
+from kcli.admin.offsets.offset_plan import ABSENT, WHOLE_GROUP
+from kcli.admin.offsets.plan_files import plan_as_csv, plan_as_json
 from kcli.cli import exit_status
 from kcli.cli.offsets.plan_output import outcome_fields, outcome_lines, plan_lines, plan_report, refusal_lines
-from kcli.cli.run_plan import EXECUTE_HINT, StatusRules, View, run_plan, undo_command
+from kcli.cli.run_plan import EXECUTE_HINT, StatusRules, View, run_plan, showing_outcome, undo_command
+from kcli.errors import KcliError, Refused, TimeoutExpired
+from kcli.visible import visible_json
 
 if TYPE_CHECKING:
     from kcli.admin.offsets.offset_plan import OffsetPlan
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
     from kcli.cli.options import Common
     from kcli.cli.run_plan import Apply
     from kcli.client.consumer_network_client import ConsumerNetworkClient
-    from kcli.errors import KcliError
 
 
 def run_offset_plan(
@@ -69,8 +72,6 @@ def run_offset_plan(
 def _group_errors(client: ConsumerNetworkClient, plan: OffsetPlan, deadline_ms: float) -> tuple[KcliError, ...]:
     """Return the errors of groups as a whole: members, or a type that has its own tools."""
     from kcli.admin.offsets.checks import check_groups
-    from kcli.admin.offsets.offset_plan import WHOLE_GROUP
-    from kcli.errors import KcliError, TimeoutExpired
 
     refused = {row.group for row in plan.rows if row.tp == WHOLE_GROUP}  # their rows have the reason
     try:
@@ -84,7 +85,6 @@ def _group_errors(client: ConsumerNetworkClient, plan: OffsetPlan, deadline_ms: 
 def _similar_groups(client: ConsumerNetworkClient, plan: OffsetPlan, deadline_ms: float) -> dict[str, str]:
     """Return suggestions for groups that a reset would create: their names may be misspelled."""
     from kcli.admin.groups.listing import similar_groups
-    from kcli.admin.offsets.offset_plan import ABSENT
 
     absent = [group for group, state in plan.states.items() if state == ABSENT and plan.kind == "reset"]
     return similar_groups(client, absent, deadline_ms)
@@ -107,7 +107,6 @@ class OffsetView(View):
         return common.output in (None, "table")
 
     def show(self, env: Environment, common: Common, plan: Any, applied: Applied | None = None) -> None:
-        from kcli.admin.offsets.plan_files import plan_as_csv, plan_as_json
         from kcli.cli.output.printer import print_report
 
         results, snapshot_id = applied or (None, None)
@@ -137,8 +136,6 @@ class OffsetView(View):
 
     def apply(self, env: Environment, common: Common, plan: Any, apply: Apply) -> Applied | None:
         from kcli.admin.snapshots import SnapshotError
-        from kcli.cli.run_plan import showing_outcome
-        from kcli.errors import Refused
 
         snapshots: list[Snapshot] = []
         try:
@@ -165,6 +162,4 @@ class OffsetView(View):
 
 def _write(env: Environment, text: str) -> None:
     """Write a plan file. Control characters are escaped on a terminal; a file keeps them, a program reads it again."""
-    from kcli.visible import visible_json
-
     env.stdout.write(visible_json(text) if env.stdout_is_terminal else text)

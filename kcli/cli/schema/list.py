@@ -8,10 +8,10 @@ from kcli.cli import exit_status
 from kcli.cli.environment import Environment
 from kcli.cli.options import Common, RegistryOption
 from kcli.cli.parser import Option
+from kcli.errors import KcliError
 
 if TYPE_CHECKING:
     from kcli.cli.output.report import Item
-    from kcli.errors import KcliError
     from kcli.schemas.registry_client import SchemaRegistry
 
 COLUMNS = ["subject", "type", "versions", "newest", "id", "compatibility"]
@@ -52,7 +52,6 @@ def run(
 def _item(registry: SchemaRegistry, subject: str, errors: list[KcliError | None]) -> Item:
     """Return the row of a subject; one that fails, as one deleted in the meantime does, has an error."""
     from kcli.cli.output.report import error_field
-    from kcli.errors import KcliError
 
     try:
         versions, newest, rule = registry.versions(subject), registry.latest(subject), registry.config(subject)
