@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_MEMBERS = 3
 _LONGEST_REASON = 255
+_NAMED = 10  # groups in a sentence
 
 
 def plan_group_deletion(
@@ -36,7 +37,7 @@ def plan_group_deletion(
     surveys = survey_groups(client, names, deadline_ms)
     surveys.errors = with_suggestions(client, surveys.errors, deadline_ms)
     rows = [plan_group(name, surveys.values.get(name) or surveys.errors[name]) for name in names]
-    return Plan("group-delete", tuple(rows), permanent=_permanent(rows))
+    return Plan("group-delete", tuple(rows), permanent=permanent_part(rows))
 
 
 def plan_group(name: str, survey: GroupSurvey | KcliError) -> Row[GroupSurvey]:
@@ -50,18 +51,24 @@ def plan_group(name: str, survey: GroupSurvey | KcliError) -> Row[GroupSurvey]:
     return Row(name, survey, action="delete", error=error)
 
 
-def _permanent(rows: Iterable[Row[GroupSurvey]]) -> str:
-    """Return a sentence about the groups of which an undo has nothing to restore."""
+def permanent_part(rows: Iterable[Row[GroupSurvey]]) -> str:
+    """Return a sentence about the groups of which an undo has nothing to restore; "" if there are none. Pure."""
     deleted = [(row.key, row.old) for row in rows if row.is_change and row.old is not None]
     share = [name for name, survey in deleted if survey.group.type == SHARE]
-    bare = [name for name, survey in deleted if name not in share and not _has_offsets(survey)]
+    bare = [name for name, survey in deleted if name not in share and _is_bare(survey)]
     reasons = ((share, "the start offsets of share groups are not saved"), (bare, "without committed offsets"))
-    named = [f"{', '.join(map(group_text, names))} ({why})" for names, why in reasons if names]
+    named = [f"{_few(names)} ({why})" for names, why in reasons if names]
     return f"the deletion cannot be undone: {', '.join(named)}" if named else ""
 
 
-def _has_offsets(survey: GroupSurvey) -> bool:
-    return any(partition.committed is not None for partition in survey.partitions)
+def _is_bare(survey: GroupSurvey) -> bool:
+    """Return whether the group has certainly no committed offset."""
+    return survey.error is None and all(row.committed is None and row.error is None for row in survey.partitions)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(map(group_text, names[:_NAMED])) + more
 
 
 def plan_member_removal(

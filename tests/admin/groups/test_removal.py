@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from kcli.admin.groups.removal import plan_group, plan_member_removal
+import pytest
+
+from kcli.admin.groups.group import SHARE
+from kcli.admin.groups.removal import permanent_part, plan_group, plan_member_removal
+from kcli.admin.groups.survey import GroupSurvey
 from kcli.cli.group.delete import item
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError
+from kcli.errors import BrokerError, KcliError
 from tests.admin.groups.cases import group, member, survey
 
 ONE, TWO, THREE = member("app", "orders-0"), member("app", "orders-1", instance_id="till-2"), member("etl")
@@ -64,3 +68,31 @@ def test_the_plan_of_a_deletion_has_the_committed_offsets() -> None:
             {"topic": "orders", "partition": 1, "offset": 0},
         ],
     }
+
+
+@pytest.mark.parametrize(
+    ("groups", "text"),
+    [
+        ({"billing": survey({"orders-0": (1, 0, 2)})}, ""),
+        ({"bare": survey({})}, "the deletion cannot be undone: bare (without committed offsets)"),
+        (
+            {"bare": survey({"orders-0": (None, 0, 2)})},
+            "the deletion cannot be undone: bare (without committed offsets)",
+        ),
+        ({"unknown": survey({"orders-0": KcliError("x")})}, ""),
+        ({"unknown": survey({}, error=KcliError("x"))}, ""),
+        ({"busy": survey({}, ONE)}, ""),
+        (
+            {"s": survey({}, kind=SHARE), "b": survey({})},
+            "the deletion cannot be undone: s (the start offsets of share groups are not saved), b (without committed "
+            "offsets)",
+        ),
+        (
+            {f"g{number:02}": survey({}) for number in range(12)},
+            f"the deletion cannot be undone: {', '.join(f'g{number:02}' for number in range(10))} and 2 more (without "
+            "committed offsets)",
+        ),
+    ],
+)
+def test_groups_of_which_nothing_can_be_restored(groups: dict[str, GroupSurvey], text: str) -> None:
+    assert permanent_part([plan_group(name, found) for name, found in groups.items()]) == text
