@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -80,7 +81,10 @@ def test_responses_of_a_broker_with_settings_equal_those_of_the_coordinator(
     any_own_kafka: Callable[..., OwnBroker], sockets: Callable[[str], SocketHarness]
 ) -> None:
     broker = any_own_kafka(**SETTINGS)
-    for scenario in scenarios_settings.SCENARIOS:
-        assert_same_responses(
-            scenario, lambda: sockets(broker.bootstrap_servers), responses_of(scenario, CoordinatorHarness(**SETTINGS))
-        )
+
+    def check(scenario: Scenario) -> None:
+        expected = responses_of(scenario, CoordinatorHarness(**SETTINGS))
+        assert_same_responses(scenario, lambda: sockets(broker.bootstrap_servers), expected)
+
+    with ThreadPoolExecutor(len(scenarios_settings.SCENARIOS)) as pool:  # most of their time they wait
+        list(pool.map(check, scenarios_settings.SCENARIOS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -59,6 +60,10 @@ def responses_of_broker(scenario: Scenario, broker: Kafka) -> list[object]:
 
 def test_responses_of_a_broker_with_settings_equal_those_in_memory(any_own_kafka: Callable[..., OwnBroker]) -> None:
     broker = any_own_kafka(**scenarios_settings.SETTINGS)
-    for scenario in scenarios_settings.SCENARIOS:
+
+    def check(scenario: Scenario) -> None:
         expected = responses_in_memory(scenario, **scenarios_settings.SETTINGS)
         assert responses_of_broker(scenario, broker) == expected, scenario.__name__
+
+    with ThreadPoolExecutor(len(scenarios_settings.SCENARIOS)) as pool:  # most of their time they wait
+        list(pool.map(check, scenarios_settings.SCENARIOS))
