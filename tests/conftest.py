@@ -127,12 +127,13 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return more workers than there are processors: most tests wait, for brokers and for time limits.
 
-    One file needs none, because one worker would run it. So do missing paths, which pytest reports, but no worker does.
+    The quick run waits less, and each worker collects all tests. One file needs none, because one worker would run it.
+    So do missing paths, which pytest reports, but no worker does.
     """
     paths = {Path(argument.partition("::")[0]) for argument in config.args}
     if not all(path.exists() for path in paths) or (len(paths) == 1 and paths.pop().is_file()):
         return 0
-    return (os.cpu_count() or 1) + 2
+    return (os.cpu_count() or 1) + (2 if config.option.markexpr == "quick" else 3)
 
 
 @pytest.hookimpl(optionalhook=True)
