@@ -34,6 +34,13 @@ class Result(NamedTuple):
                 f"status {self.status} and no JSON on stdout: {self.out!r}; stderr: {self.err}"
             ) from None
 
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows that `--output json` printed. Without success, the test fails with what stderr says."""
+        assert self.status == 0, self.err
+        items: list[dict[str, Any]] = self.document["items"]
+        return items
+
 
 class _Terminal(io.TextIOWrapper):
     def isatty(self) -> bool:

@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kcli.errors import ConfigError
+from kcli.spark.deploy import session as spark_session
 from kcli.spark.deploy.jvm_process import kill_jvm, running_jvm
 from kcli.spark.deploy.session import close_session, open_session
+from tests.cli.fake import Result, run_kcli
 from tests.needs import skip_or_fail
 from tests.real_kafka import Kafka
 from tests.spark.clusters import QUICK_JVM
@@ -108,6 +110,28 @@ def spark(spark_folder: Path) -> Iterator[SparkSession]:
             skip_or_fail(str(missing))
         yield session
         close_session(session)
+
+
+@pytest.fixture
+def kcli(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """`kcli spark ...` without a start of Spark."""
+    monkeypatch.setattr(spark_session, "open_session", lambda **_: spark)
+    monkeypatch.setattr(spark_session, "close_session", lambda _, **more: None)
+    return run_kcli
+
+
+@pytest.fixture
+def here(spark: SparkSession, known_topic: KnownTopic, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """`kcli spark NAME` over the known topic, in the session of the tests."""
+
+    @contextmanager
+    def ours(*_: object, preflight: Callable[[], object], **__: object) -> Iterator[SparkSession]:
+        preflight()
+        yield spark
+
+    monkeypatch.setattr("kcli.cli.spark.session.spark_session", ours)
+    address = known_topic.kafka.bootstrap_servers
+    return lambda name, *words: run_kcli("spark", name, known_topic.name, "-b", address, *words)
 
 
 @pytest.fixture(scope="session")

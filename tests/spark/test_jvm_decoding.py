@@ -9,24 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kcli.spark.deploy import session
-from tests.cli.fake import Result, run_kcli
+from tests.cli.fake import Result
 from tests.real_kafka import Kafka
 from tests.schema_registry import Registry
 from tests.spark.export_topics import read_back
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 Kcli = Callable[..., Result]
-
-
-@pytest.fixture
-def kcli(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Kcli:
-    """`kcli spark ...` without a start of Spark."""
-    monkeypatch.setattr(session, "open_session", lambda **_: spark)
-    monkeypatch.setattr(session, "close_session", lambda _, **more: None)
-    return run_kcli
 
 
 FIRST = {

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kcli.spark.deploy import session
 from kcli.spark.pipelines.source import PUSHDOWN
-from tests.cli.fake import Result, run_kcli
+from tests.cli.fake import Result
 from tests.real_kafka import Kafka
 from tests.spark.export_topics import RECORDS, START_MS, expected, fill, fill_again, read_back
 
@@ -26,14 +25,6 @@ if TYPE_CHECKING:
 
 Kcli = Callable[..., Result]
 NOT_UTF8 = "records with invalid UTF-8: {}; written as U+FFFD, --value raw keeps the bytes\n"
-
-
-@pytest.fixture
-def kcli(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Kcli:
-    """`kcli spark ...` without a start of Spark."""
-    monkeypatch.setattr(session, "open_session", lambda **_: spark)
-    monkeypatch.setattr(session, "close_session", lambda _, **more: None)
-    return run_kcli
 
 
 def test_exported_parquet_equals_the_topic(kcli: Kcli, any_kafka: Kafka, tmp_path: Path) -> None:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kcli.producer.partitioner import partition_for_key
-from kcli.spark.deploy import session
-from tests.cli.fake import Result, run_kcli
+from tests.cli.fake import Result
 from tests.real_kafka import Kafka, OwnBroker
 from tests.spark.export_topics import RECORDS, fill
 from tests.spark.reading import rows_of_topic
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 Kcli = Callable[..., Result]
 MANY = [
@@ -26,14 +25,6 @@ MANY = [
     {"key": b' \r\n"\\,', "value": b" spaces "},
     *({"key": b"k%d" % (number % 7), "value": b"%d" % number} for number in range(60)),
 ]
-
-
-@pytest.fixture
-def kcli(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Kcli:
-    """`kcli spark ...` without a start of Spark."""
-    monkeypatch.setattr(session, "open_session", lambda **_: spark)
-    monkeypatch.setattr(session, "close_session", lambda _, **more: None)
-    return run_kcli
 
 
 @pytest.mark.parametrize(

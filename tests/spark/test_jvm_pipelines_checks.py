@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +19,7 @@ from kcli.spark.pipelines.duplicates import DuplicateOptions
 from kcli.spark.pipelines.result import collect
 from kcli.spark.pipelines.source import KafkaSource, load
 from kcli.text import format_time
-from tests.cli.fake import Result, run_kcli
+from tests.cli.fake import Result
 from tests.real_kafka import Kafka
 from tests.spark.known_topic import ABORTED, COMPACTED, DELETED_BEFORE, MINUTE_MS, Known, KnownTopic
 
@@ -28,26 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Run = Callable[..., Result]
-
-
-@pytest.fixture
-def here(spark: SparkSession, known_topic: KnownTopic, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """`kcli spark NAME` over the known topic, in the session of the tests."""
-
-    @contextmanager
-    def ours(*_: object, preflight: Callable[[], object], **__: object) -> Iterator[SparkSession]:
-        preflight()
-        yield spark
-
-    monkeypatch.setattr("kcli.cli.spark.session.spark_session", ours)
-    address = known_topic.kafka.bootstrap_servers
-    return lambda name, *words: run_kcli("spark", name, known_topic.name, "-b", address, *words)
-
-
-def rows_of(result: Result) -> list[dict[str, Any]]:
-    assert result.status == 0, result.err
-    rows: list[dict[str, Any]] = json.loads(result.out)["items"]
-    return rows
 
 
 # --- gaps
@@ -76,19 +55,19 @@ def test_gaps_and_kinds_are_independent_of_the_ranges(here: Run, known_topic: Kn
     expected = [(p, *gap) for p in range(3) for gap in gaps_of(kinds_of(known_topic, p))]
     assert {kind for *_, kind in expected} == {"compaction", "control", "aborted", "retention"}
     result = here("gaps", "--by", "gap", "-O", "json", "--option", "minPartitions=11")
-    rows = rows_of(result)
+    rows = result.rows
     assert [(it["partition"], it["first_offset"], it["last_offset"], it["kind"]) for it in rows] == expected
     assert all(it["offsets"] == it["last_offset"] - it["first_offset"] + 1 for it in rows)
     total = sum(last - first + 1 for _, first, last, _ in expected)
     assert f"{total:,} offsets without a record in 3 partitions" in result.err
     largest = sorted(expected, key=lambda it: (it[1] - it[2], it))[:3]
-    top = rows_of(here("gaps", "--by", "gap", "--top", "3", "-O", "json", "--where", "kind <> 'nothing'"))
+    top = here("gaps", "--by", "gap", "--top", "3", "-O", "json", "--where", "kind <> 'nothing'").rows
     assert [(it["partition"], it["first_offset"], it["last_offset"], it["kind"]) for it in top] == sorted(largest)
 
 
 def test_gaps_of_each_partition(here: Run, known_topic: KnownTopic) -> None:
     words = ("-X", "isolation.level=read_uncommitted", "--min", "2", "-O", "json", "--fail-if", "unexplained")
-    rows = rows_of(here("gaps", *words))
+    rows = here("gaps", *words).rows
     for partition, row in enumerate(rows):
         gaps = gaps_of(kinds_of(known_topic, partition, committed=False))
         large = [(last - first + 1, kind) for first, last, kind in gaps if last > first]
@@ -133,7 +112,7 @@ def test_duplicates_by_key_within_a_time(here: Run, known_topic: KnownTopic) -> 
         expected = sorted(((-count, key) for key, count in repeats.items() if count))[:30]
         words = () if within is None else ("--within", "2m")
         result = here("duplicates", "--top", "30", "-O", "json", *words)
-        rows = rows_of(result)
+        rows = result.rows
         assert [(-it["repeats"], it["key"].encode()) for it in rows] == expected
         for row in rows:
             records = groups[row["key"].encode()].records
@@ -149,7 +128,7 @@ def test_duplicates_by_key_and_value_under_read_committed(here: Run, known_topic
     repeats = {same: group.repeats() for same, group in groups.items()}
     assert any(repeats.values())
     words = ("--by", "value,key", "-X", "isolation.level=read_committed", "-O", "json")
-    [row] = rows_of(here("duplicates", *words, "--summary", "--fail-if", "repeats>100000"))
+    [row] = here("duplicates", *words, "--summary", "--fail-if", "repeats>100000").rows
     records = len(known_topic.seen(committed=True))
     assert row == {
         "topic": known_topic.name,
@@ -173,7 +152,7 @@ def test_duplicates_by_key_and_value_under_read_committed(here: Run, known_topic
 def test_duplicates_by_sequence(
     spark: SparkSession, known_topic: KnownTopic, here: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [row] = rows_of(here("duplicates", "--by", "sequence", "--summary", "-O", "json"))
+    [row] = here("duplicates", "--by", "sequence", "--summary", "-O", "json").rows
     numbered = sum(it.transactional for it in known_topic.seen())
     assert (row["left_out"], row["distinct"], row["repeats"]) == (row["records"] - numbered, numbered, 0)
     # Brokers reject a repeated sequence number, so the data is synthetic.
@@ -238,12 +217,12 @@ def test_compare_a_mirror_on_another_cluster(here: Run, known_topic: KnownTopic,
     seen = known_topic.seen(committed=True)
     common = ("--bootstrap2", mirror.kafka.bootstrap_servers, "-X", "isolation.level=read_committed", "-O", "json")
     kinds = [[(it.timestamp_ms, it.key, it.value) for it in its] for its in (seen, mirror.records)]
-    [row] = rows_of(here("compare", *common, "--by", "key,value,timestamp", "--summary"))
+    [row] = here("compare", *common, "--by", "key,value,timestamp", "--summary").rows
     assert row == totals(*kinds)
     assert all(row.values()), "there should be some of everything"
     first, second = Counter(it.key for it in seen), Counter(it.key for it in mirror.records)
     apart = {key: second[key] - first[key] for key in first | second if first[key] != second[key]}
-    rows = rows_of(here("compare", *common, "--by", "key", "--top", "1000"))
+    rows = here("compare", *common, "--by", "key", "--top", "1000").rows
     assert {it["key"] and it["key"].encode(): it["difference"] for it in rows} == apart
     assert [abs(it["difference"]) for it in rows] == sorted(map(abs, apart.values()), reverse=True)
     places: dict[bytes | None, str] = {}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from kcli.spark.pipelines.profile_tasks import is_chosen
 from kcli.spark.pipelines.source import KafkaSource
 from kcli.spark.pipelines.throughput import ThroughputOptions
 from kcli.text import format_time
-from tests.cli.fake import Result, run_kcli
+from tests.cli.fake import Result
 from tests.real_kafka import Kafka
 from tests.spark.browser import Dom, rendered
 from tests.spark.groups import topic_with
@@ -32,26 +31,6 @@ if TYPE_CHECKING:
 
 TEN_MINUTES = 600_000
 Run = Callable[..., Result]
-
-
-@pytest.fixture
-def here(spark: SparkSession, known_topic: KnownTopic, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """`kcli spark NAME` over the known topic, in the session of the tests."""
-
-    @contextmanager
-    def ours(*_: object, preflight: Callable[[], object], **__: object) -> Iterator[SparkSession]:
-        preflight()
-        yield spark
-
-    monkeypatch.setattr("kcli.cli.spark.session.spark_session", ours)
-    address = known_topic.kafka.bootstrap_servers
-    return lambda name, *words: run_kcli("spark", name, known_topic.name, "-b", address, *words)
-
-
-def rows_of(result: Result) -> list[dict[str, Any]]:
-    assert result.status == 0, result.err
-    rows: list[dict[str, Any]] = json.loads(result.out)["items"]
-    return rows
 
 
 def iso(ms: int) -> str:
@@ -98,8 +77,7 @@ def test_throughput_from_batch_headers(here: Run, known_topic: KnownTopic) -> No
             expected[iso(newest - newest % TEN_MINUTES), partition][place] += more
     result = here("throughput", "--window", "10m", "--by", "partition", "--output", "json")
     found = {
-        (it["window"], it["partition"]): [it[name] for name in ("records", "bytes", "batches")]
-        for it in rows_of(result)
+        (it["window"], it["partition"]): [it[name] for name in ("records", "bytes", "batches")] for it in result.rows
     }
     assert found == expected
     astride = sum(
@@ -131,7 +109,7 @@ def test_throughput_summary_and_threshold_by_producer(here: Run, known_topic: Kn
     result = here(
         "throughput", "--by", "producer", "--summary", "--output", "json", "--fail-if", "peak_records_per_s>1000"
     )
-    by_producer = {it["producer_id"] is None: it["records"] for it in rows_of(result)}
+    by_producer = {it["producer_id"] is None: it["records"] for it in result.rows}
     batches = [batch for _, batch, _ in batches_of(known_topic)]
     transactional = sum(len(batch) for batch in batches if batch[0].transactional)
     assert by_producer == {True: sum(map(len, batches)) - transactional, False: transactional}
@@ -156,7 +134,7 @@ def test_hot_keys(here: Run, known_topic: KnownTopic) -> None:
         for key, amount in sorted(amounts.items(), key=lambda it: (-it[1], it[0]))[:25]
     ]
     result = here("skew", "--metric", "bytes", "--top", "25", "--output", "json", "--fail-if", "share>99%")
-    assert [(it["key"], it["bytes"], it["share"], it["partitions"]) for it in rows_of(result)] == expected
+    assert [(it["key"], it["bytes"], it["share"], it["partitions"]) for it in result.rows] == expected
     assert f"{sum(it.key is None for it in seen)} records without one" in result.err
     assert here("skew", "--fail-if", "share>20%", "--top", "3").status == 6
 
@@ -249,7 +227,7 @@ def documents(known: KnownTopic) -> Iterator[tuple[Known, Any]]:
 def test_profile_of_json_fields(here: Run, known_topic: KnownTopic) -> None:
     objects = [(it.timestamp_ms, document) for it, document in documents(known_topic) if isinstance(document, dict)]
     result = here("profile", "--fields", "--output", "json")
-    rows = {row["field"]: row for row in rows_of(result)}
+    rows = {row["field"]: row for row in result.rows}
     assert set(rows) == {"id", "amount", "currency", "note", "note.by", "note.tags", "note.tags[]", "paid"}
     assert rows["amount"]["types"] == Counter(
         "number" if isinstance(document["amount"], float) else "string"

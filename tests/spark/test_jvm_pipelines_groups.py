@@ -48,12 +48,6 @@ def here(spark: SparkSession, real_kafka: Kafka, monkeypatch: pytest.MonkeyPatch
     return lambda *words, **more: run_kcli("spark", *words, "-b", address, **more)
 
 
-def rows_of(result: Result) -> list[dict[str, Any]]:
-    assert result.status == 0, result.err
-    rows: list[dict[str, Any]] = json.loads(result.out)["items"]
-    return rows
-
-
 # --- lag-history
 
 
@@ -82,7 +76,7 @@ def plain_lags(history: CommitHistory) -> Iterator[dict[str, Any]]:
 
 def test_lag_history_of_each_partition(here: Run, history: CommitHistory) -> None:
     result = here("lag-history", "--groups", ",".join(history.groups), "--by", "partition", *SPAN)
-    found = [{name: row[name] for name in row if name != "committed_at"} for row in rows_of(result)]
+    found = [{name: row[name] for name in row if name != "committed_at"} for row in result.rows]
     expected = list(plain_lags(history))
     order = ("group", "topic", "partition", "time")
     assert found == sorted(expected, key=lambda row: tuple(row[name] for name in order))
@@ -103,7 +97,7 @@ def test_lag_history_of_groups_with_threshold_and_page(here: Run, history: Commi
     result = here("lag-history", *words)
     assert here("lag-history", "--groups", "nobody", *SPAN).status == 3
     assert here("lag-history", "no-such", *SPAN).status == 3
-    found = {(it["group"], it["time"]): [it["lag"] or 0, it["partitions"], it["unknown"]] for it in rows_of(result)}
+    found = {(it["group"], it["time"]): [it["lag"] or 0, it["partitions"], it["unknown"]] for it in result.rows}
     assert found == sums
     assert f"group nobody has no remaining commit before {format_time(TIMES[-1])}" in result.err
     assert f'<p class="of">groups {", ".join(history.groups)}, nobody; {format_time(TIMES[0])} to ' in page.read_text()
@@ -135,18 +129,18 @@ def test_a_snapshot_is_accepted_by_offsets_apply(here: Run, known_topic: KnownTo
     group, saved, later = kafka.new_name("snapshot"), tmp_path / "then.json", tmp_path / "then.csv"
     first = {0: 17, 1: ends[1], 2: 50}
     commit(kafka, group, known_topic.name, first)
-    [row] = rows_of(here("group-offsets", "--groups", group, "--to", str(saved), "-O", "json"))
+    [row] = here("group-offsets", "--groups", group, "--to", str(saved), "-O", "json").rows
     lag = sum(ends[partition] - offset for partition, offset in first.items())
     assert (row["group"], row["state"], row["partitions"], row["lag"]) == (group, "Empty", 3, lag)
 
     commit(kafka, group, known_topic.name, {0: 400, 2: 45})
     words = ("--groups", group, "--diff", str(saved), "--to", str(later), "-O", "json")
     result = here("group-offsets", *words)
-    assert [(it["partition"], it["change"], it["moved"], it["lag"]) for it in rows_of(result)] == [
+    assert [(it["partition"], it["change"], it["moved"], it["lag"]) for it in result.rows] == [
         (0, "forward", 383, ends[0] - 400),
         (2, "back", -5, ends[2] - 45),
     ]
-    assert all(it["per_s"] * it["moved"] > 0 for it in rows_of(result))
+    assert all(it["per_s"] * it["moved"] > 0 for it in result.rows)
     assert "1 of 3 positions have not moved" in result.err
     assert here("group-offsets", *words, "--fail-if", "moved=0").status == 6
 
@@ -155,9 +149,9 @@ def test_a_snapshot_is_accepted_by_offsets_apply(here: Run, known_topic: KnownTo
     more = tmp_path / "more.json"
     more.write_text(json.dumps(document))
     result = here("group-offsets", *words[:2], "--diff", str(more), "--where", "partition <> 0", "-O", "json")
-    assert [(it["partition"], it["change"]) for it in rows_of(result)] == [(2, "back"), (7, "gone")]
+    assert [(it["partition"], it["change"]) for it in result.rows] == [(2, "back"), (7, "gone")]
     result = here("group-offsets", *words[:2], "--diff", str(more), "--where", "lag >= 0", "-O", "json")
-    assert [(it["partition"], it["change"]) for it in rows_of(result)] == [(0, "forward"), (2, "back")]
+    assert [(it["partition"], it["change"]) for it in result.rows] == [(0, "forward"), (2, "back")]
 
     address = known_topic.kafka.bootstrap_servers
     for file, expected in ((saved, first), (later, {0: 400, 1: ends[1], 2: 45})):
@@ -176,9 +170,8 @@ def test_a_misspelled_topic_is_not_found(spark: SparkSession, known_topic: Known
 
 
 def test_lag_of_the_known_group(here: Run, known_topic: KnownTopic) -> None:
-    rows = rows_of(
-        here("group-offsets", known_topic.name, "--where", "lag > 0", "--groups", known_topic.group, "-O", "json")
-    )
+    only = ("--where", "lag > 0", "--groups", known_topic.group)
+    rows = here("group-offsets", known_topic.name, *only, "-O", "json").rows
     assert {row["partition"]: row["lag"] for row in rows} == {
         partition: known_topic.ends[partition] - offset
         for partition, offset in known_topic.committed.items()
@@ -200,7 +193,7 @@ def test_sql_joins_topics_batches_and_lag(here: Run, known_topic: KnownTopic) ->
             USING (partition)
         JOIN lag l ON l.partition = r.partition AND l.topic = '{name}' AND l.group = '{known_topic.group}'
         ORDER BY 1"""
-    rows = rows_of(here("sql", text, "-O", "json"))
+    rows = here("sql", text, "-O", "json").rows
     seen = [known_topic.seen(partition) for partition in range(3)]
     # The batch with deleted records is still complete.
     assert [(it["partition"], it["records"], it["bytes"], it["lag"]) for it in rows] == [

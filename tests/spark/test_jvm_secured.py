@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kcli.spark.deploy import session
 from tests.certificates import PASSWORD
-from tests.cli.fake import Result, run_kcli
+from tests.cli.fake import Result
 from tests.secured_kafka import PLAIN_MODULE, USERS, SecuredKafka, jaas
 from tests.spark.export_topics import RECORDS, expected, fill, read_back
 
@@ -19,14 +18,6 @@ if TYPE_CHECKING:
 
 Kcli = Callable[..., Result]
 Properties = dict[str, str]
-
-
-@pytest.fixture
-def kcli(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Kcli:
-    """`kcli spark ...` without a start of Spark."""
-    monkeypatch.setattr(session, "open_session", lambda **_: spark)
-    monkeypatch.setattr(session, "close_session", lambda _, **more: None)
-    return run_kcli
 
 
 def over_mutual_tls(kafka: SecuredKafka) -> Properties:

@@ -27,12 +27,6 @@ Described = dict[str, tuple[str | None, int]]  # value and source by name
 
 
 @pytest.fixture
-def wire(any_kafka: Kafka) -> Iterator[Wire]:
-    with Wire(any_kafka.bootstrap_servers) as connection:
-        yield connection
-
-
-@pytest.fixture
 def own_wire(any_own_kafka: Callable[..., OwnBroker]) -> Iterator[Wire]:
     """A connection to a broker whose own settings may be changed."""
     with Wire(any_own_kafka(**{"log.retention.hours": "100"}).bootstrap_servers) as connection:

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
 from tests.broker.wire import Wire
-from tests.real_kafka import Kafka
 
 NOT_SERVED = {"share.version", "streams.version"}
-
-
-@pytest.fixture
-def wire(any_kafka: Kafka) -> Iterator[Wire]:
-    with Wire(any_kafka.bootstrap_servers) as connection:
-        yield connection
 
 
 def test_features_are_those_of_a_new_cluster_of_apache_kafka(wire: Wire) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -52,12 +52,6 @@ INTERNAL_CONFIGS = {
         "segment.bytes": "104857600",
     },
 }
-
-
-@pytest.fixture
-def wire(any_kafka: Kafka) -> Iterator[Wire]:
-    with Wire(any_kafka.bootstrap_servers) as connection:
-        yield connection
 
 
 def named(*names: str) -> list[MetadataRequestTopic]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -31,12 +30,6 @@ OK, UNKNOWN, INVALID_TOPIC, EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION = 0,
 INVALID_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST, POLICY, DISABLED, UNKNOWN_ID = 39, 40, 42, 44, 73, 100
 STORAGE = 56
 NOWHERE = UUID(int=0)
-
-
-@pytest.fixture
-def wire(any_kafka: Kafka) -> Iterator[Wire]:
-    with Wire(any_kafka.bootstrap_servers) as connection:
-        yield connection
 
 
 def topic(name: str, partitions: int = 1, replicas: int = 1, **rest: Any) -> CreatableTopic:
