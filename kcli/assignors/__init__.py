@@ -2,7 +2,7 @@
 
 An assignor takes topics and members (`model.Topics`, `model.Member`) and returns an `Assignment`: the partitions of
 each member. There are two kinds. A `lookup.Strategy` runs in the leader of a classic group: `range`, `roundrobin`,
-`sticky`, `cooperative_sticky`. An assignor of the server (`lookup.SERVER_ASSIGNORS`) runs in the group coordinator of
+`sticky` (also cooperative). An assignor of the server (`lookup.SERVER_ASSIGNORS`) runs in the group coordinator of
 KIP-848: `uniform`, and a range of its own. Each must return what Kafka's class returns, because a group may mix
 clients.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kcli.assignors import cooperative_sticky, range, roundrobin, sticky, uniform
+from kcli.assignors import range, roundrobin, sticky, uniform
 from kcli.assignors import user_data as blobs
 from kcli.assignors.model import Assignment, Member, Topics
 from kcli.assignors.server_order import in_coordinator_order
@@ -19,23 +19,17 @@ Assign = Callable[[Topics, Sequence[Member]], Assignment]
 class Strategy(NamedTuple):
     """An assignor of classic groups, which runs in the group leader.
 
-    `cooperative`: members keep their partitions while the group rebalances (KIP-429).
+    `cooperative`: members keep their partitions while the group rebalances (KIP-429). `user_data(owned, generation)`
+    returns the user data of a member's subscription: its last assignment, even if the member has revoked it since, as
+    an eager member does before it joins, and the generation of that assignment (-1: none yet).
     """
 
     name: str
     java_class: str
     cooperative: bool
     assign: Assign
-    write: Callable[[Sequence[TopicPartition], int], bytes | None]
+    user_data: Callable[[Sequence[TopicPartition], int], bytes | None]
     read: Callable[[Subscription], blobs.Claim]
-
-    def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Return the user data of a member's subscription: its last assignment and the generation of that.
-
-        `generation` is that of the last assignment (-1: none yet), and `owned` is that assignment, even if the member
-        has revoked it since, as an eager member does before it joins.
-        """
-        return self.write(owned, generation)
 
     def member(self, member_id: str, subscription: Subscription, instance_id: str | None) -> Member:
         """Return a member as the group leader of this strategy sees it."""
@@ -62,7 +56,7 @@ STRATEGIES: dict[str, Strategy] = {
             "cooperative-sticky",
             f"{_JAVA}CooperativeStickyAssignor",
             True,
-            cooperative_sticky.assign,
+            sticky.assign_cooperatively,
             blobs.write_cooperative,
             blobs.read_cooperative,
         ),

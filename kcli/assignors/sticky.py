@@ -32,6 +32,27 @@ def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
     return assign_settled(topics, members, settle(topics, members))
 
 
+def assign_cooperatively(topics: Topics, members: Sequence[Member]) -> Assignment:
+    """Return the sticky assignment without the partitions that their owner must revoke first (KIP-429).
+
+    A partition that moves is unassigned until the next rebalance.
+
+    A partition that two members claim with the same generation is withheld from both. Kafka's CooperativeStickyAssignor
+    does so only with equal subscriptions; otherwise it assigns such a partition at once, although another member may
+    still read it.
+
+    Where racks matter and subscriptions differ, some groups never settle: each rebalance moves what the previous one
+    has moved. Kafka's class does the same, and a leader must decide as a leader of Kafka's Java client does.
+    """
+    topics = subscribed(topics, members)
+    claims = settle(topics, members)
+    owners = claims.owners()
+    return {
+        member: [each for each in partitions if owners.get(each, member) == member and each not in claims.disputed]
+        for member, partitions in assign_settled(topics, members, claims).items()
+    }
+
+
 def assign_settled(topics: Topics, members: Sequence[Member], claims: Claims) -> Assignment:
     """Return the assignment for settled claims and `subscribed` topics."""
     if not members:

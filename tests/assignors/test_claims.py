@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.assignors import cooperative_sticky, sticky
+from kcli.assignors import sticky
 from kcli.assignors.lookup import STRATEGIES
 from kcli.assignors.model import Member, Topic
 from kcli.structs import TopicPartition
@@ -65,10 +65,10 @@ def test_a_third_claim_of_a_newer_generation_settles_a_conflict() -> None:
 def test_a_partition_claimed_twice_in_a_generation_is_withheld_until_both_have_revoked_it(others: str) -> None:
     """Kafka's cooperative class assigns it at once where subscriptions differ, though another member still reads it."""
     members = [member("a", "t", T0, generation=4), member("b", others, T0, T1, generation=4)]
-    first = cooperative_sticky.assign({"t": Topic(2)}, members)
+    first = sticky.assign_cooperatively({"t": Topic(2)}, members)
     assert first == {"a": [], "b": [T1]}
     again = [each._replace(owned=tuple(first[each.id]), generation=5) for each in members]
-    assert cooperative_sticky.assign({"t": Topic(2)}, again) == {"a": [T0], "b": [T1]}
+    assert sticky.assign_cooperatively({"t": Topic(2)}, again) == {"a": [T0], "b": [T1]}
 
 
 def test_a_partition_does_not_go_back_to_a_former_owner_that_is_not_subscribed() -> None:
