@@ -156,6 +156,10 @@ class Coordinators:
         node = self._nodes[key]
         return self._client.metadata.cluster.nodes.get(node.id, node)
 
+    def forget(self, key: str) -> None:
+        """Look this coordinator up again when it is needed next."""
+        self._nodes.pop(key, None)
+
     def ask(
         self,
         keys: Iterable[str],

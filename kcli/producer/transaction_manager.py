@@ -14,7 +14,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.client.offset_commit import partition_codes, transactional_commit_request
-from kcli.client.routing import COORDINATOR_ERRORS, GROUP, TRANSACTION, find_coordinators
+from kcli.client.routing import COORDINATOR_ERRORS, TRANSACTION, Coordinators
 from kcli.error_codes import ErrorCode
 from kcli.errors import (
     BrokerError,
@@ -60,8 +60,8 @@ class Transactions:
         self._sequences = sequences
         self._state = states.UNINITIALIZED
         self._cause: KcliError | None = None  # of FAILED and FATAL
-        self._coordinator: Node | None = None
-        self._group_coordinators: dict[str, Node] = {}
+        self._coordinators = Coordinators(client, TRANSACTION)
+        self._group_coordinators = Coordinators(client)
         self._is_implicit = False
         self._needs_epoch = False  # the next transaction needs a new epoch, which the producer must request
         self._partitions: set[TopicPartition] = set()
@@ -399,11 +399,15 @@ class Transactions:
         response, with the reason.
         """
         client, api = self._client, type(request).__name__.removesuffix("Request")
+        coordinators, key = (self._coordinators, self.id) if group is None else (self._group_coordinators, group)
         node: Node | None = None
         last: KcliError | None = None
         for _ in client.attempts(deadline_ms):
             try:
-                node = self._locate(group, deadline_ms)
+                located = coordinators.locate([key], (), deadline_ms)
+                if key in located.errors:
+                    raise located.errors[key]
+                node = located.values[key]
                 response = self._send(node, request, deadline_ms, versions, on_lost)
             except WakeupError:
                 raise
@@ -411,14 +415,14 @@ class Transactions:
                 if not error.retriable:
                     raise
                 last = error if last is None or not isinstance(error, TimeoutExpired) else last
-                self._forget(group)
+                coordinators.forget(key)
                 continue
             code = next((c for c in map(ErrorCode.of, (codes or _one_code)(response)) if c.retriable), None)
             if code is None:
                 return response
             last = BrokerError(code, api=api, principal=client.principal)
             if code in COORDINATOR_ERRORS and code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                self._forget(group)
+                coordinators.forget(key)
         raise client.timed_out(api, node, last)
 
     def _send(
@@ -441,27 +445,6 @@ class Transactions:
             if not future.done and client.give_up(future, node):
                 on_lost(error if isinstance(error, KcliError) else KcliError("interrupted before the response"))
             raise
-
-    def _locate(self, group: str | None, deadline_ms: float) -> Node:
-        known = self._coordinator if group is None else self._group_coordinators.get(group)
-        if known is not None:
-            return known
-        key, key_type = (self.id, TRANSACTION) if group is None else (group, GROUP)
-        found = find_coordinators(self._client, [key], key_type, deadline_ms)
-        if key in found.errors:
-            raise found.errors[key]
-        node = found.values[key]
-        if group is None:
-            self._coordinator = node
-        else:
-            self._group_coordinators[group] = node
-        return node
-
-    def _forget(self, group: str | None) -> None:
-        if group is None:
-            self._coordinator = None
-        else:
-            self._group_coordinators.pop(group, None)
 
     # Errors
 
