@@ -6,8 +6,11 @@ a Python source is always empty), but the progress has the end of the batch and 
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+from kcli.errors import ConfigError
+from kcli.spark.offset_json import read_offsets
+from kcli.structs import TopicPartition
 
 MIN_BEHIND, MAX_BEHIND, AVG_BEHIND = "minOffsetsBehindLatest", "maxOffsetsBehindLatest", "avgOffsetsBehindLatest"
 """The connector's names; they are over the partitions of a source."""
@@ -27,7 +30,7 @@ def source_metrics(progress: Any) -> list[dict[str, float]]:
 def _metrics(source: Any) -> dict[str, float]:
     metrics: dict[str, float] = {ROWS_PER_S: float(source.processedRowsPerSecond or 0.0)}
     ends, latest = _offsets(source.endOffset), _offsets(source.latestOffset)
-    behind = [max(0, offset - ends.get(place, 0)) for place, offset in latest.items()]
+    behind = [max(0, offset - ends.get(tp, 0)) for tp, offset in latest.items()]
     if not ends or not behind:
         return metrics
     return {
@@ -45,14 +48,9 @@ def offsets_behind(progress: Any) -> int | None:
     return int(sum(known)) if known else None
 
 
-def _offsets(text: Any) -> dict[tuple[str, str], int]:
-    """Return the offset of each topic and partition; empty for offsets in another form."""
+def _offsets(text: Any) -> dict[TopicPartition, int]:
+    """Return the offset of each partition; empty for offsets in another form."""
     try:
-        topics = json.loads(text)
-        return {
-            (topic, partition): int(offset)
-            for topic, offsets in topics.items()
-            for partition, offset in offsets.items()
-        }
-    except (TypeError, ValueError, AttributeError):
+        return read_offsets(text)
+    except ConfigError:
         return {}

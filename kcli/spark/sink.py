@@ -40,30 +40,25 @@ if TYPE_CHECKING:
     from kcli.protocol.records.record import Headers, NewRecords
 
 
-class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc,unused-ignore]
+class _TaskWriter:
+    """The part of a writer that runs in the tasks."""
+
+    def __init__(self, options: SinkOptions, columns: Sequence[str]) -> None:
+        self.options = options
+        self.columns = columns
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Write the rows of one task. Errors are those of `write_rows`."""
+        write_rows(self.options, self.columns, iterator)
+        return WriterCommitMessage()
+
+
+class BatchWriter(_TaskWriter, DataSourceArrowWriter):  # type: ignore[misc,unused-ignore]
     """Writer of a batch query."""
 
-    def __init__(self, options: SinkOptions, columns: Sequence[str]) -> None:
-        self.options = options
-        self.columns = columns
 
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """Write the rows of one task. Errors are those of `write_rows`."""
-        write_rows(self.options, self.columns, iterator)
-        return WriterCommitMessage()
-
-
-class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc,unused-ignore]
+class StreamWriter(_TaskWriter, DataSourceStreamArrowWriter):  # type: ignore[misc,unused-ignore]
     """Writer of a streaming query."""
-
-    def __init__(self, options: SinkOptions, columns: Sequence[str]) -> None:
-        self.options = options
-        self.columns = columns
-
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """Write the rows of one task. Errors are those of `write_rows`."""
-        write_rows(self.options, self.columns, iterator)
-        return WriterCommitMessage()
 
 
 def batch_writer(options: Mapping[str, str], schema: Any, *, overwrite: bool) -> BatchWriter:
