@@ -54,19 +54,6 @@ def list_offsets(
     )
 
 
-def offsets_for_leader_epoch(
-    client: ConsumerNetworkClient, epochs: Mapping[TopicPartition, int], deadline_ms: float
-) -> Results[TopicPartition, EpochEnd]:
-    """Return the end of the epoch of each partition; an end before the position means a truncated log (KIP-320)."""
-    return ask_leaders(
-        client,
-        epochs,
-        lambda _node, tps: epochs_request(client.metadata, {tp: epochs[tp] for tp in tps}),
-        read_epochs,
-        deadline_ms,
-    )
-
-
 _CONSUMER = -1  # the replica id of a client that is not a replica
 
 

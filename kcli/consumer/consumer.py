@@ -675,20 +675,16 @@ class Consumer:
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the log start offset of each partition."""
-        return {
-            tp: offset.offset
-            for tp, offset in self._list_offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms).items()
-        }
+        offsets = self._list_offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms)
+        return {tp: offset.offset for tp, offset in offsets.items()}
 
     @_one_thread
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the end offset of each partition; under read_committed the last stable offset."""
-        return {
-            tp: offset.offset
-            for tp, offset in self._list_offsets(dict.fromkeys(partitions, LATEST), timeout_ms).items()
-        }
+        offsets = self._list_offsets(dict.fromkeys(partitions, LATEST), timeout_ms)
+        return {tp: offset.offset for tp, offset in offsets.items()}
 
     def _list_offsets(
         self, times: Mapping[TopicPartition, int], timeout_ms: float | None

@@ -254,12 +254,16 @@ class RangeReader:
 
     def _handle_out_of_range(self, tp: TopicPartition, offset: int, error: OffsetOutOfRange) -> None:
         """Handle a position outside the log: before its start, after its end, or neither, which is temporary."""
+        deadline_ms = self._client.clock.now_ms() + self._config.default_api_timeout_ms
         try:
-            log_start, log_end = self._log_limits(tp)
+            logs, errors = self._list_log_offsets({tp: ReadRange(LOG_START)}, deadline_ms)
         except WakeupError:
             raise
         except KcliError as reason:
             return self._fail(tp, str(reason), reason)
+        if tp in errors:
+            return self._fail(tp, str(errors[tp]), errors[tp])
+        log_start, log_end, _ = logs[tp]
         if offset < log_start:
             end = self._progress[tp].resolved.end
             after = log_start if end is None else min(log_start, end)
@@ -271,16 +275,6 @@ class RangeReader:
             return self._fail(tp, str(error), error)
         self._out_of_range[tp] = offset
         return self._subscription.seek(tp, offset)
-
-    def _log_limits(self, tp: TopicPartition) -> tuple[int, int]:
-        limits = []
-        for timestamp in (EARLIEST, LATEST):
-            deadline_ms = self._client.clock.now_ms() + self._config.default_api_timeout_ms
-            results = list_offsets(self._client, {tp: timestamp}, deadline_ms, self._isolation)
-            if tp in results.errors:
-                raise results.errors[tp]
-            limits.append(results.values[tp].offset)
-        return limits[0], limits[1]
 
     def _check_partitions(self) -> None:
         """Handle failures, and at intervals end the ranges that cannot reach their end.

@@ -2,7 +2,16 @@
 
 from typing import Any
 
-from kcli.client.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, EpochEnd, list_offsets, offsets_for_leader_epoch
+from kcli.client.offset_lookup import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    EpochEnd,
+    epochs_request,
+    list_offsets,
+    read_epochs,
+)
+from kcli.client.routing import ask_leaders
 from kcli.error_codes import ErrorCode
 from kcli.errors import UnsupportedVersion
 from kcli.protocol.messages.list_offsets import (
@@ -129,5 +138,6 @@ def test_the_end_of_a_leader_epoch() -> None:
         return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic=topic.topic, partitions=[end])])
 
     cluster.answers[ApiKey.OFFSET_FOR_LEADER_EPOCH] = answer
-    found = offsets_for_leader_epoch(cluster.connect("a:9092"), {T0: 2}, 1_000)
+    client = cluster.connect("a:9092")
+    found = ask_leaders(client, [T0], lambda _node, _tps: epochs_request(client.metadata, {T0: 2}), read_epochs, 1_000)
     assert found.values == {T0: EpochEnd(leader_epoch=2, end_offset=150)}

@@ -9,9 +9,17 @@ import pytest
 from kcli.client.config import ClientConfig
 from kcli.client.connect import connect
 from kcli.client.consumer_network_client import ConsumerNetworkClient
-from kcli.client.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, EpochEnd, list_offsets, offsets_for_leader_epoch
+from kcli.client.offset_lookup import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    EpochEnd,
+    epochs_request,
+    list_offsets,
+    read_epochs,
+)
 from kcli.client.requests import ask_any
-from kcli.client.routing import GROUP, ask_coordinator, find_coordinators
+from kcli.client.routing import GROUP, ask_coordinator, ask_leaders, find_coordinators
 from kcli.error_codes import ErrorCode
 from kcli.errors import UnsupportedVersion
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -92,7 +100,10 @@ def test_offsets_by_time_and_ends_of_epochs(client: ConsumerNetworkClient, any_k
     assert offsets(LATEST) == {full: (10, -1), empty: (0, -1)}
     assert offsets(MAX_TIMESTAMP) == {full: (9, 1_600_000_009_000), empty: (-1, -1)}
     assert offsets(1_600_000_003_500) == {full: (4, 1_600_000_004_000), empty: (-1, -1)}
-    ends = offsets_for_leader_epoch(client, {full: 0, empty: 0}, soon(client))
+    epochs = {full: 0, empty: 0}
+    ends = ask_leaders(
+        client, epochs, lambda _node, tps: epochs_request(client.metadata, epochs), read_epochs, soon(client)
+    )
     assert ends.values == {full: EpochEnd(0, 10), empty: EpochEnd(0, 0)}
 
 
