@@ -170,6 +170,16 @@ def _is_writable(stream: TextIO) -> bool:
         return not stream.closed
 
 
+def wide_pipe() -> tuple[int, int]:
+    """Return the ends of a pipe, to read and to write, that holds a mebibyte if the system has pipes of that size."""
+    import fcntl
+
+    pipe = os.pipe()
+    with suppress(OSError, AttributeError):  # another system than Linux, or the user's limit of pipes
+        fcntl.fcntl(pipe[1], fcntl.F_SETPIPE_SZ, 1 << 20)
+    return pipe
+
+
 # `timeout` and shells signal the process and its process group: one request arrives twice.
 _DUPLICATE_S = 1.0
 #: Time for leaving a group after a second signal.

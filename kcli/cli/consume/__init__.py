@@ -7,11 +7,11 @@
 - `member_session`: a read as a member of a group. `committer` commits exactly the printed records.
 - `share_session`: a read as a member of a share group, which acknowledges the printed records.
 
-All use `read_loop`: poll, filter, render, write; and `reports`: the coverage that `kcli.consumer.coverage` has decided,
-all other tables and sentences on stderr, and the exit status. `filters` are masks over columns, found by `text_search`
-in many texts at once. `printing` chooses a `renderer`: `render_text` (raw values and formats) or `render_structured`
-(json, csv, tsv, table), which join `text_columns` to rows. With -s, --where, --select or --columns,
-`decoding` makes `decoded_columns` of the columns, and `expressions` are those of jq.
+All use `read_loop`: poll, filter, render, write to the `sink`, count `printed_records`; and `reports`: the coverage
+that `kcli.consumer.coverage` has decided, all other tables and sentences on stderr, and the exit status. `filters` are
+masks over columns, found by `text_search` in many texts at once. `printing` chooses a `renderer`: `render_text` (raw
+values and formats) or `render_structured` (json, csv, tsv, table), which join `text_columns` to rows. With -s, --where,
+--select or --columns, `decoding` makes `decoded_columns` of the columns, and `expressions` are those of jq.
 
 **Non-obvious**
 

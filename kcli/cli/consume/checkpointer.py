@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
     from uuid import UUID
 
-    from kcli.cli.consume.read_loop import Sink
+    from kcli.cli.consume.sink import Sink
     from kcli.client.metadata import Metadata
     from kcli.client.requests import Results
     from kcli.clock import Clock

@@ -15,7 +15,6 @@ library is as fast: 120,000 records per second of one core against 101,000 of JM
 
 from __future__ import annotations
 
-import fcntl
 import marshal
 import mmap
 import os
@@ -23,11 +22,11 @@ import re
 import signal
 import struct
 from collections.abc import Callable
-from contextlib import suppress
 from time import monotonic
 from typing import Any, NoReturn, TypeAlias
 from weakref import finalize
 
+from kcli.cli.environment import wide_pipe
 from kcli.errors import ConfigError, TimeoutExpired
 from kcli.schemas.serdes import missing_extra
 
@@ -36,7 +35,6 @@ Results: TypeAlias = "list[tuple[bool, Any]]"
 
 _SIZE = struct.Struct("=q")
 _DESCRIPTORS = 1 << 16
-_PIPE_BYTES = 1 << 20
 _SLACK = 10  # a record may take a tenth longer than the limit
 
 
@@ -62,10 +60,8 @@ class Expression:
         except ValueError as error:
             raise ConfigError(f"{option}: {text!r} is not a valid jq expression: {_problem(error)}") from None
         self._row = mmap.mmap(-1, _SIZE.size)
-        asked, self._ask = os.pipe()
+        asked, self._ask = wide_pipe()  # for a whole part: this halves the waiting
         self._answer, answered = os.pipe()
-        with suppress(OSError, AttributeError):  # another system than Linux, or the user's limit of pipes
-            fcntl.fcntl(self._ask, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)  # for a whole part: this halves the waiting
         pid = os.fork()
         if pid == 0:
             _evaluate(program, result, asked, answered, self._row, limit_s)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.cli import exit_status
 from kcli.cli.consume.committer import Committer
-from kcli.cli.consume.read_loop import PrintedRecords, RecordPrinter, Sink, complete_document, print_records
+from kcli.cli.consume.printed_records import PrintedRecords
+from kcli.cli.consume.read_loop import RecordPrinter, complete_document, print_records
 from kcli.cli.consume.reports import (
     FollowReports,
     member_items,
@@ -18,6 +19,7 @@ from kcli.cli.consume.reports import (
     reset_text,
     unreadable,
 )
+from kcli.cli.consume.sink import Sink
 from kcli.cli.environment import HURRIED_MS, StopSignals
 from kcli.consumer.coverage import StopReason
 from kcli.errors import KcliError, TimeoutExpired

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.cli.consume.options import RawOptions
-from kcli.cli.consume.read_loop import UNLIMITED, Limits
+from kcli.cli.consume.printed_records import UNLIMITED, Limits
 from kcli.cli.consume.renderer import NO_HIGHLIGHTS, Highlights, Renderer
 from kcli.errors import ConfigError
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kcli.cli.consume.checkpointer import Checkpointer
     from kcli.cli.consume.decoding import Decoding
     from kcli.cli.consume.filters import Filters
-    from kcli.cli.consume.read_loop import PrintedRecords
+    from kcli.cli.consume.printed_records import PrintedRecords
     from kcli.cli.consume.render_text import Field, FormatPart
     from kcli.cli.environment import Environment
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Protocol
 from kcli.cli import exit_status
 from kcli.cli.consume import reports
 from kcli.cli.consume.options import compile_topics
+from kcli.cli.consume.printed_records import PrintedRecords
 from kcli.cli.consume.printing import PrintOptions
-from kcli.cli.consume.read_loop import PrintedRecords, RecordPrinter, Sink, complete_document, print_records
+from kcli.cli.consume.read_loop import RecordPrinter, complete_document, print_records
 from kcli.cli.consume.reports import FollowReports, PartitionReports, reporter, unreadable
+from kcli.cli.consume.sink import Sink
 from kcli.cli.environment import StopSignals
 from kcli.cli.output.progress import Progress
 from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason, is_bounded

@@ -1,29 +1,23 @@
-"""The read loop of `kcli consume`: poll, filter, render, write, until there is a reason to stop.
-
-Also the parts of a read that every source of records uses: counts of printed records, standard output.
-"""
+"""The read loop of `kcli consume`: poll, filter, render, write, until there is a reason to stop."""
 
 from __future__ import annotations
 
-import io
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kcli.cli.output.report import error_field
-from kcli.cli.output.table import plain_table
 from kcli.consumer.coverage import StopReason
 from kcli.errors import KcliError, WakeupError
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
-
     from kcli.cli.consume.decoding import Decoding
     from kcli.cli.consume.filters import Filters
+    from kcli.cli.consume.printed_records import Limits, PrintedRecords
     from kcli.cli.consume.printing import PrintOptions
     from kcli.cli.consume.renderer import Output, Renderer
+    from kcli.cli.consume.sink import Sink
     from kcli.cli.environment import StopSignals
     from kcli.clock import Clock
     from kcli.protocol.records.columns import RecordColumns
@@ -41,20 +35,6 @@ class Source(Protocol):
     def done(self) -> bool: ...
 
     def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]: ...
-
-
-class Limits(NamedTuple):
-    """Early ends of a read: the number of printed records, and the time without progress. None: no limit."""
-
-    max_records: int | None = None
-    idle_ms: float | None = None
-
-    def is_reached(self, records: int) -> bool:
-        """True if this number of printed records is the limit."""
-        return self.max_records is not None and records >= self.max_records
-
-
-UNLIMITED = Limits()
 
 
 def print_records(
@@ -198,112 +178,6 @@ def first_offsets(tp: TopicPartition, columns: RecordColumns) -> dict[TopicParti
         return {tp: int(columns.offsets[0])} if len(columns) else {}
     rows = zip(columns.partitions[::-1].tolist(), columns.offsets[::-1].tolist(), strict=True)
     return {tp._replace(partition=number): offset for number, offset in rows}  # the last of each is its first offset
-
-
-class Count(NamedTuple):
-    """A number of records, and the bytes of their keys and values."""
-
-    records: int = 0
-    bytes: int = 0
-
-    def plus(self, other: Count) -> Count:
-        return Count(self.records + other.records, self.bytes + other.bytes)
-
-
-class PrintedRecords:
-    """The number of printed records by partition, in the order in which partitions first occurred.
-
-    `first_unprinted` has the offset of the first matching record that was received and not printed, by partition.
-    """
-
-    def __init__(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        self.counts: dict[TopicPartition, Count] = {tp: Count() for tp in partitions}
-        self.total = Count()
-        self.first_unprinted: dict[TopicPartition, int] = {}
-
-    def add(self, tp: TopicPartition, columns: RecordColumns) -> None:
-        """Count printed records."""
-        if columns.partitions is None:
-            self._add(tp, Count(len(columns), columns.payload_bytes))
-            return
-        import numpy as np
-
-        records = np.bincount(columns.partitions)
-        sizes = columns.key_lengths.clip(min=0) + columns.value_lengths.clip(min=0)
-        totals = np.bincount(columns.partitions, weights=sizes)
-        for number in np.flatnonzero(records).tolist():
-            self._add(tp._replace(partition=number), Count(int(records[number]), int(totals[number])))
-
-    def _add(self, tp: TopicPartition, count: Count) -> None:
-        self.counts[tp] = self.counts.get(tp, Count()).plus(count)
-        self.total = self.total.plus(count)
-
-    def stop_at(self, tp: TopicPartition, offset: int) -> None:
-        """Record that nothing of the partition is printed from this offset on."""
-        self.first_unprinted.setdefault(tp, offset)
-
-    def stats(self, elapsed_ms: float) -> str:
-        """Return a line per partition, and a total: records, bytes, and both per second over `elapsed_ms`."""
-        seconds = max(elapsed_ms, 1.0) / 1000
-        headings = ["TOPIC", "PARTITION", "RECORDS", "BYTES", "RECORDS/S", "BYTES/S"]
-        rows: list[list[Any]] = [[*tp, *_numbers(count, seconds)] for tp, count in self.counts.items()]
-        rows.append(["total", None, *_numbers(self.total, seconds)])
-        return f"{plain_table(headings, rows)}\nin {seconds:.3f} s"
-
-
-def _numbers(count: Count, seconds: float) -> list[int]:
-    records, size = count
-    return [records, size, round(records / seconds), round(size / seconds)]
-
-
-class Sink:
-    """Standard output for bulk data: writes whole buffers to the file descriptor. BrokenPipeError is raised.
-
-    `written` counts the bytes that the system has accepted, also those of a buffer that failed partly.
-    """
-
-    def __init__(self, stream: BinaryIO) -> None:
-        stream.flush()
-        self._stream = stream
-        self.written = 0
-        try:
-            self._fd: int | None = stream.fileno()
-        except (io.UnsupportedOperation, AttributeError):
-            self._fd = None
-
-    def write(self, data: bytes | memoryview) -> None:
-        """Write all of `data`, in several calls if necessary; wait while a non-blocking pipe is full."""
-        if self._fd is None:
-            self._stream.write(data)
-            self.written += len(data)
-            return
-        remaining = memoryview(data)
-        while len(remaining):
-            try:
-                taken = os.write(self._fd, remaining)
-                self.written += taken
-                remaining = remaining[taken:]
-            except BlockingIOError:
-                _wait_until_writable(self._fd)
-
-    def check(self) -> None:
-        """Raise BrokenPipeError if the reading process has ended, while there is nothing to write."""
-        if self._fd is not None and _is_hung_up(self._fd):
-            raise BrokenPipeError
-
-
-def _is_hung_up(fd: int) -> bool:
-    import select
-
-    poll = select.poll()
-    poll.register(fd, 0)  # errors and hang-ups are always reported
-    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
-
-
-def _wait_until_writable(fd: int) -> None:
-    import select
-
-    select.select([], [fd], [])
 
 
 @contextmanager

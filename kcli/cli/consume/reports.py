@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcli.cli import exit_status
+from kcli.cli.consume.printed_records import Count, PrintedRecords
 from kcli.cli.consume.printing import PrintOptions
-from kcli.cli.consume.read_loop import Count, PrintedRecords
 from kcli.cli.output.table import plain_table
 from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason
 from kcli.consumer.read_range import ReadRange

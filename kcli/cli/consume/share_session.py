@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.cli import exit_status
-from kcli.cli.consume.read_loop import PrintedRecords, RecordPrinter, Sink, complete_document, print_records
+from kcli.cli.consume.printed_records import PrintedRecords
+from kcli.cli.consume.read_loop import RecordPrinter, complete_document, print_records
 from kcli.cli.consume.reports import partitions_text, reporter
+from kcli.cli.consume.sink import Sink
 from kcli.cli.environment import HURRIED_MS, StopSignals
 from kcli.cli.options import check_choice
 from kcli.cli.parser import given_options

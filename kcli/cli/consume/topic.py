@@ -115,8 +115,8 @@ def run(
     a new group begins at the log end, unless its setting share.auto.offset.reset is earliest.
     """
     from kcli.cli.consume.filters import compile_filters
+    from kcli.cli.consume.printed_records import Limits
     from kcli.cli.consume.printing import PrintOptions, RenderOptions, make_renderer
-    from kcli.cli.consume.read_loop import Limits
 
     if member.group is None:
         _refuse_properties_of_members(common.on_purpose)
@@ -216,8 +216,9 @@ def _read_ranges(
 ) -> int:
     from kcli.admin.topics import find_partitions
     from kcli.cli.consume.range_session import find_topics, make_source, open_checkpoint, print_ranges, selection_of
-    from kcli.cli.consume.read_loop import Sink, complete_document
+    from kcli.cli.consume.read_loop import complete_document
     from kcli.cli.consume.reports import reporter
+    from kcli.cli.consume.sink import Sink
 
     config, deadline_ms = _config(common, options.isolation_level), common.deadline_ms()
     report = reporter(env, "kcli", quiet=printing.quiet)
@@ -261,7 +262,8 @@ def _read_as_member(
 ) -> int:
     from kcli.admin.topics import find_partitions
     from kcli.cli.consume.member_session import MemberPlan, print_as_member
-    from kcli.cli.consume.read_loop import Sink, complete_document
+    from kcli.cli.consume.read_loop import complete_document
+    from kcli.cli.consume.sink import Sink
     from kcli.client.routing import GROUP, find_coordinators
     from kcli.consumer.consumer import Consumer
 
@@ -297,8 +299,9 @@ def _read_shared(
     acknowledgement: AcknowledgeType,
 ) -> int:
     from kcli.admin.topics import find_partitions
-    from kcli.cli.consume.read_loop import Sink, complete_document
+    from kcli.cli.consume.read_loop import complete_document
     from kcli.cli.consume.share_session import print_shared
+    from kcli.cli.consume.sink import Sink
     from kcli.consumer.share.share_consumer import ShareConsumer
 
     config = _config(common, None)

@@ -15,8 +15,9 @@ import pytest
 from kcli.cli.consume.decoding import Decoding, make_decoding
 from kcli.cli.consume.filters import compile_filters
 from kcli.cli.consume.options import DecodeOptions, FilterOptions
+from kcli.cli.consume.printed_records import Limits, PrintedRecords
 from kcli.cli.consume.printing import PrintOptions, RenderOptions, make_renderer
-from kcli.cli.consume.read_loop import Limits, PrintedRecords, RecordPrinter, print_records
+from kcli.cli.consume.read_loop import RecordPrinter, print_records
 from kcli.cli.environment import StopSignals
 from kcli.clock import ManualClock
 from kcli.consumer.coverage import StopReason

@@ -12,8 +12,8 @@ import pytest
 from kcli.cli.consume.decoding import make_decoding
 from kcli.cli.consume.member_session import MemberPlan, print_as_member
 from kcli.cli.consume.options import DecodeOptions
+from kcli.cli.consume.printed_records import Limits
 from kcli.cli.consume.printing import PrintOptions, RenderOptions, make_renderer
-from kcli.cli.consume.read_loop import Limits
 from kcli.errors import KcliError
 from kcli.structs import TopicPartition
 from tests.cli.consume.fake_member import P0, P1, FakeConsumer, Step, assigned, records, values
@@ -109,7 +109,7 @@ def test_an_unreachable_registry_ends_the_read_and_only_the_printed_records_are_
 def test_a_full_disk_commits_the_complete_rows_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FullDisk(7, OSError(errno.ENOSPC, "full"))
     stream = SimpleNamespace(flush=lambda: None, fileno=lambda: 1)
-    monkeypatch.setattr("kcli.cli.consume.read_loop.os.write", lambda fd, data: disk.write(data))
+    monkeypatch.setattr("kcli.cli.consume.sink.os.write", lambda fd, data: disk.write(data))
     monkeypatch.setattr("tests.cli.fake.FakeEnvironment.stdout_bytes", stream)
     run = Run(SIX)
     assert isinstance(run.error, OSError)

@@ -17,8 +17,8 @@ import pytest
 from kcli.cli.consume.filters import compile_filters
 from kcli.cli.consume.member_session import MemberPlan, print_as_member
 from kcli.cli.consume.options import FilterOptions
+from kcli.cli.consume.printed_records import Limits
 from kcli.cli.consume.printing import PrintOptions, RenderOptions, make_renderer
-from kcli.cli.consume.read_loop import Limits
 from kcli.cli.consume.reports import partitions_text, reset_text
 from kcli.consumer.retry_backoff import RetryState
 from kcli.consumer.subscription import PositionReset
@@ -324,7 +324,7 @@ def test_records_written_completely_before_a_full_disk_or_a_closed_pipe_are_comm
     monkeypatch: pytest.MonkeyPatch, error: OSError, room: int, expected: int
 ) -> None:
     disk = FullDisk(room, error)
-    monkeypatch.setattr("kcli.cli.consume.read_loop.os.write", lambda fd, data: disk.write(data))
+    monkeypatch.setattr("kcli.cli.consume.sink.os.write", lambda fd, data: disk.write(data))
     monkeypatch.setattr("tests.cli.fake.FakeEnvironment.stdout_bytes", _Stream())
     run = Run([assigned(0, P0, P1), AB, CDE])
     assert run.error is error

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from kcli.cli.consume.printed_records import Limits
 from kcli.cli.consume.printing import PrintOptions
 from kcli.cli.consume.range_session import print_ranges
-from kcli.cli.consume.read_loop import Limits
 from kcli.cli.consume.renderer import Renderer
 from kcli.consumer.range_reader import RangeReader
 from kcli.consumer.read_range import ReadRange

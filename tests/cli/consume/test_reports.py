@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kcli.cli.consume.printed_records import Count, PrintedRecords
 from kcli.cli.consume.printing import PrintOptions, RenderOptions, make_renderer
-from kcli.cli.consume.read_loop import Count, PrintedRecords
 from kcli.cli.consume.reports import (
     FollowReports,
     PartitionReports,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.cli.consume.read_loop import Sink
+from kcli.cli.consume.sink import Sink
 
 DATA = bytes(range(256)) * 4096
 
