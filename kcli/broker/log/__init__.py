@@ -6,7 +6,7 @@ read returns a slice of one segment file, which the server sends without copying
 of a segment, `file_records` the batches of its file, `segments` the look-ups by offset and timestamp, and
 `transaction_index` the aborted transactions.
 
-`loader` and `recovery` open a directory; `retention` and `compaction` decide what to remove, and `Log` and `cleaner` do
+`loader` and `recovery` open a directory; `segments` and `compaction` decide what to remove, and `Log` and `cleaner` do
 it. `segment_swap` replaces segments so that a crash at any point leaves the old or the new ones. `checkpoint_files`,
 `leader_epoch_cache` and the snapshots of `producer_state` are Kafka's small files beside the segments.
 

@@ -19,13 +19,14 @@ from kcli.broker.log.leader_epoch_cache import LeaderEpochCache
 from kcli.broker.log.loader import LoadRequest, load, load_producers
 from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log.producer_state import ProducerStateManager
-from kcli.broker.log.retention import Bounds, segments_to_delete
 from kcli.broker.log.segment import TRANSACTION_INDEX, LogSegment
 from kcli.broker.log.segment_index import AbortedTransaction
 from kcli.broker.log.segment_swap import CLEANED, replace_segments
 from kcli.broker.log.segments import (
+    Bounds,
     LogOffsetMetadata,
     LogRead,
+    count_unretained,
     end_metadata,
     find_offset,
     first_at_or_after,
@@ -467,16 +468,16 @@ class Log:
         self.epochs.truncate_from_start(offset)
         return True
 
-    def retain(self, now_wall_ms: int) -> list[str]:
-        """Delete segments by the topic's retention; return a sentence about each. Idle segment files are closed."""
+    def retain(self, now_wall_ms: int) -> int:
+        """Delete segments by the topic's retention; return their number. Idle segment files are closed."""
         bounds = Bounds(self.log_start_offset, self.high_watermark, self.log_end_offset)
-        due = segments_to_delete(self.segments, self.config, bounds, now_wall_ms)
-        if len(due) == len(self.segments):
+        count = count_unretained(self.segments, self.config, bounds, now_wall_ms)
+        if count == len(self.segments):
             self.roll(now_wall_ms)
-        self._delete_first(len(due))
+        self._delete_first(count)
         for segment in self.segments[:-1]:
             segment.release_file()
-        return [f"the segment {base_offset} of {self.tp} was deleted: {reason}" for base_offset, reason in due]
+        return count
 
     def _delete_first(self, count: int) -> None:
         if count <= 0:

@@ -1,4 +1,4 @@
-"""Reads and look-ups in a log's segments, which are ordered by base offset: by offset and by timestamp."""
+"""Reads and look-ups in a log's segments, which are ordered by base offset: by offset, by timestamp and by age."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+from kcli.broker.log.log_config import LogConfig
 from kcli.broker.log.segment import LogSegment
 from kcli.network.file_slice import FileSlice
 from kcli.protocol.records.batch import BatchInfo
 from kcli.protocol.records.scan import iter_records
 from kcli.settings import MAX_DECOMPRESSED_BYTES
 from kcli.structs import OffsetAndTimestamp
+
+NO_LIMIT = -1  # of retention.bytes and retention.ms
 
 _base_offset = attrgetter("base_offset")
 
@@ -122,3 +125,36 @@ def _first_record(
         if record.timestamp_ms >= time_ms and record.offset >= start_offset:
             return OffsetAndTimestamp(record.offset, record.timestamp_ms, info.leader_epoch)
     return None
+
+
+class Bounds(NamedTuple):
+    """Offsets of the log. Records at or above the high watermark are never deleted."""
+
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+
+
+def count_unretained(segments: Sequence[LogSegment], config: LogConfig, bounds: Bounds, now_wall_ms: int) -> int:
+    """Return how many of the first segments are to be deleted, by log start offset, age and size.
+
+    The newest one, unless empty, may be deleted by age or size, but not because the log start offset is beyond it.
+    """
+    excess_bytes = sum(segment.size for segment in segments) - config.retention_bytes
+    next_offsets = [segment.base_offset for segment in segments[1:]]
+    for number, (segment, end) in enumerate(zip(segments, [*next_offsets, bounds.log_end_offset], strict=True)):
+        is_newest = number == len(segments) - 1
+        if end > bounds.high_watermark or (is_newest and not segment.size):
+            return number
+        is_before_start = end <= bounds.log_start_offset and not is_newest
+        if not is_before_start and not _has_expired(segment, config, excess_bytes, now_wall_ms):
+            return number
+        excess_bytes -= segment.size
+    return len(segments)
+
+
+def _has_expired(segment: LogSegment, config: LogConfig, excess_bytes: int, now_wall_ms: int) -> bool:
+    if "delete" not in config.cleanup_policy:
+        return False
+    is_excess = config.retention_bytes != NO_LIMIT and excess_bytes >= segment.size
+    return is_excess or (config.retention_ms != NO_LIMIT and now_wall_ms - segment.newest_ms > config.retention_ms)

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from kcli.broker.log.log_config import LogConfig
-from kcli.broker.log.retention import Bounds, segments_to_delete
+from kcli.broker.log.segments import Bounds, count_unretained
 from tests.broker.log.logs import NOW, Keeper, append, batch, fill, values
 
 HOUR = 3_600_000
@@ -25,7 +25,8 @@ def chosen(
 ) -> list[int]:
     bounds = Bounds(start, end if watermark is None else watermark, end)
     settings = LogConfig(**{**KEEP_ALL, **config})  # type: ignore[arg-type]
-    return [base for base, _ in segments_to_delete(segments, settings, bounds, NOW)]
+    count = count_unretained(segments, settings, bounds, NOW)  # type: ignore[arg-type]
+    return [segment.base_offset for segment in segments[:count]]
 
 
 def four(**newest_ms: int) -> list[Segment]:
@@ -83,16 +84,15 @@ def test_compacted_topics_keep_old_records() -> None:
     assert chosen(four(at0=0), retention_ms=HOUR, cleanup_policy=compact | {"delete"}) == [0]
 
 
-def test_retention_reports_the_deleted_segments(keeper: Keeper) -> None:
+def test_retention_counts_the_deleted_segments(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500, retention_ms=HOUR)
     old = fill(log, 6)
     deleted = log.retain(NOW + HOUR)
-    assert (deleted, values(log)) == ([], old)
+    assert (deleted, values(log)) == (0, old)
     new = b"new" * 100
     append(log, new, time_ms=NOW + 1)
     deleted = log.retain(NOW + HOUR + 1)
-    assert len(deleted) == 3
-    assert deleted[0] == f"the segment 0 of orders-0 was deleted: its newest record is older than retention.ms={HOUR}"
+    assert deleted == 3
     assert (log.log_start_offset, values(log)) == (6, [new])
     assert not keeper.file(0).exists()
     assert not keeper.file(0, ".index").exists()
@@ -103,7 +103,7 @@ def test_retention_reports_the_deleted_segments(keeper: Keeper) -> None:
 def test_log_with_only_expired_records_continues_empty_at_its_end(keeper: Keeper) -> None:
     log = keeper.open(segment_bytes=500, retention_ms=HOUR)
     fill(log, 5)
-    assert len(log.retain(NOW + HOUR + 1)) == 3
+    assert log.retain(NOW + HOUR + 1) == 3
     assert (log.log_start_offset, log.log_end_offset, values(log)) == (5, 5, [])
     assert append(log, b"next").base_offset == 5
     log.close(clean=False)
@@ -139,15 +139,15 @@ def test_segment_without_timestamps_has_the_age_of_its_file(keeper: Keeper) -> N
         os.utime(keeper.file(base), (seconds, seconds))
     log = keeper.open(segment_bytes=300, retention_ms=HOUR)
     assert keeper.reported("cannot be read")
-    assert log.retain(NOW + HOUR) == []
-    assert len(log.retain(NOW + HOUR + 3)) == 3
+    assert log.retain(NOW + HOUR) == 0
+    assert log.retain(NOW + HOUR + 3) == 3
 
 
 def test_unreplicated_records_are_kept(keeper: Keeper) -> None:
     log = keeper.open(retention_bytes=0)
     append(log, b"a")
     log.append(batch(b"b"), leader_epoch=0, now_wall_ms=NOW)
-    assert log.retain(NOW) == []
+    assert log.retain(NOW) == 0
     assert values(log) == [b"a"]
 
 
