@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kcli.broker.cluster.features import GROUP_VERSION
 from kcli.broker.group.classic_group import ClassicGroup
@@ -117,10 +117,13 @@ class GroupCoordinator:
             is_new = api_version >= FIRST_COMMIT_VERSION_WITH_NOT_FOUND and not is_transactional
             return ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
         if not isinstance(group, ClassicGroup):
-            return self._check_member_commit(
+            from kcli.broker.group.consumer_commits import Committer, check_commit
+
+            topics = self._cluster.topics
+            return check_commit(
                 group,
-                (generation_id, member_id, group_instance_id),
-                partitions,
+                Committer(generation_id, member_id, group_instance_id),
+                [(topics[tp.topic].topic_id, tp.partition) for tp in partitions if tp.topic in topics],
                 api_version=api_version,
                 is_transactional=is_transactional,
             )
@@ -128,23 +131,6 @@ class GroupCoordinator:
         if error is ErrorCode.NONE and not is_transactional and member_id in group.members:
             self._rebalancer.start_session(group, group.members[member_id])
         return error
-
-    def _check_member_commit(
-        self,
-        group: ConsumerGroup,
-        sender: tuple[int, str, str | None],
-        partitions: Iterable[TopicPartition],
-        **request: Any,
-    ) -> ErrorCode:
-        from kcli.broker.group.consumer_commits import Committer, check_commit
-
-        topics = self._cluster.topics
-        return check_commit(
-            group,
-            Committer(*sender),
-            [(topics[tp.topic].topic_id, tp.partition) for tp in partitions if tp.topic in topics],
-            **request,
-        )
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Return NONE if this sender may read committed offsets; a member of a consumer group only in its epoch."""

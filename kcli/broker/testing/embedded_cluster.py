@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,19 +203,8 @@ class EmbeddedCluster(ClusterControls[EmbeddedBroker]):
 
 
 def _in_parallel(calls: list[Callable[[], None]]) -> None:
-    """Make these calls side by side, and raise the first error."""
-    errors: list[BaseException] = []
-
-    def run(call: Callable[[], None]) -> None:
-        try:
-            call()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for error in errors:
-        raise error
+    """Make these calls side by side, and raise the error of the first one that fails."""
+    with ThreadPoolExecutor(max(len(calls), 1)) as threads:
+        made = [threads.submit(call) for call in calls]
+    for call in made:
+        call.result()
