@@ -12,6 +12,7 @@ from copy import copy
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kcli.broker.group.responses import lacks_protocol
 from kcli.broker.serving.pending import Pending, completed, gathered
 from kcli.broker.serving.request_context import error_response
 from kcli.error_codes import ErrorCode
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from kcli.broker.serving.request_context import RequestContext
 
 _OFFSET_FETCH_OF_GROUPS = 8
-# Of these, a request without a group id is refused whoever the coordinator is.
+# Of these, a request without a group id is refused whoever the coordinator is, and a SyncGroup without its protocol.
 _NEEDS_GROUP_ID = (
     ApiKey.JOIN_GROUP,
     ApiKey.SYNC_GROUP,
@@ -62,7 +63,8 @@ def handle(
         return module.handle(broker, request, context)
     many = _MANY.get(key)
     if many is None or context.api_version < many.first_version:
-        if request.group_id == "" and key in _NEEDS_GROUP_ID:
+        is_incomplete = key == ApiKey.SYNC_GROUP and lacks_protocol(request, context.api_version)
+        if is_incomplete or (request.group_id == "" and key in _NEEDS_GROUP_ID):
             return module.handle(broker, request, context)
         return _answer(module, partitions, broker, request.group_id, request, context)
     groups = getattr(request, many.requested)
