@@ -46,4 +46,6 @@ network is driven by `ConsumerNetworkClient.poll`; no module here waits in anoth
 - All responses of a bulk read share one memory bound; without it, each broker may send `fetch.max.bytes`.
 - Imports of messages and of numpy are inside functions: commands that do not read records start without them, and a
   read loads numpy while its first Fetch is in flight.
+
+Tests: `test_consumer` and `test_range_reader` test fetching, with offsets and verdicts.
 """

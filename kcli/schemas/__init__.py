@@ -17,4 +17,7 @@ extra `schema` and are imported when a decoder is made; Avro needs none.
   and 28, resolved to another schema 1.2 and 5.0), slower for long arrays of numbers (52 and 20 for 100 longs). The
   writer takes 1.5 to 3 times as long as fastavro's (7 and 3 for the flat record).
 - fastavro is in the tests: random bytes must give what it reads, or an error.
+
+Tests: `test_avro`, `test_protobuf` and `test_json_schema` test a format each, from the schema to the bytes;
+`test_hostile_registries` the client of the registry.
 """

@@ -36,6 +36,9 @@ only threads are one committing thread per committed source (`group_commits`) an
 - `pyspark_kcli`, by which Spark finds the source without `register`, is a module beside the package, because Spark
   imports top-level modules only.
 - pyspark, pyarrow and numpy are imported inside functions wherever a command can fail early or only plans.
+
+Tests: `test_options` tests all options, `test_arrow` the columns, `test_jvm_*` run in a shared JVM and `test_own_jvm_*`
+in one of their own.
 """
 
 from __future__ import annotations

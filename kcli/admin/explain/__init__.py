@@ -20,4 +20,7 @@ Threads: none. `observe_twice` sleeps between the two surveys through the client
 - Kafka does not report which members of a classic group have rejoined. A member that still owns partitions of the
   previous generation, and commits them, has not.
 - The `kind` of a finding is an interface for scripts. Its sentences are not.
+
+Tests: `test_offset_rules` and `test_member_rules` test all rules,
+`tests/cli/group/test_explain.py` tests the observation.
 """

@@ -20,4 +20,6 @@ both together at one moment.
   unknown, because a group that has not begun has not caught up.
 - A share group has no committed offsets. Its start offset takes their place, and its broker counts the lag.
 - Delete and leave requests may be repeated after a lost response, so "not found" in a repeated request is success.
+
+Tests: `test_survey` tests the requests of a listing, `tests/cli/group/test_watch.py` the rates.
 """

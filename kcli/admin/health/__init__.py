@@ -17,4 +17,6 @@ There is no thread. The requests go through the one client of the caller.
   `unreachable`, and is asked nothing else.
 - Brokers do not return their version. Different ranges of API versions or features show that versions differ.
 - The `kind` of a finding is an interface for scripts. Its sentences are not.
+
+Tests: `test_check` tests all rules.
 """

@@ -18,4 +18,7 @@ controller. All three read the same image.
   itself is not copied, because only one thread has it.
 - `limits` is the one list of what the broker lacks. `features` are what the brokers of kcli support; a broker alone
   deliberately lacks some: `FEATURES_OF_SINGLE`.
+
+Tests: `test_view` tests what is read; the journal and its snapshots are in `tests/broker/test_alone.py` and
+`tests/broker/controller`.
 """

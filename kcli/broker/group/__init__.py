@@ -42,4 +42,7 @@ request of that client at once, so the group's state is changed first and respon
 * A commit in an older epoch than the member's is accepted for partitions that the member has had since that epoch.
 * Offsets of a transaction are pending until its marker is in the partition of the group: see `offset_cache`. Members
   that require stable offsets wait for that (KIP-447).
+
+Tests: a file tests a behaviour and not a module: `test_group_coordinator`, `test_consumer_heartbeats`,
+`test_group_conversion`, `test_regex_subscriptions`, `test_consumer_groups_of_nodes`.
 """

@@ -35,4 +35,6 @@ Threads: everything runs in the broker's one thread. The cleaner works in steps 
 * A truncation never splits a batch. A crash during it leaves a log that ends between the new end and the old one.
 * Only an empty log can start within a batch: that of a follower whose leader's log does, after DeleteRecords.
 * Compaction leaves offset gaps, and an empty batch when it was the last one of a known producer.
+
+Tests: `test_recovery` tests the loader and swapped segments, `test_truncation` segments.
 """

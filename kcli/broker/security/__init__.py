@@ -16,4 +16,6 @@
 - SCRAM users are stored as salt, StoredKey and ServerKey: no password can be read from the data directory.
 - `Authorizer` remembers its decisions until an ACL changes. A waiting Fetch is not decided again, as in Apache Kafka;
   the next one is.
+
+Tests: `test_users_and_tokens`, `test_image_security` and `test_hostile_handshakes` test several modules each.
 """

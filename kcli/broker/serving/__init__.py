@@ -6,4 +6,6 @@
   thread. `long_work`: work that pauses, so that other clients are served.
 - `idle_fetch`: the fetches of idle consumers, most of which are never decoded. `connection_quotas`: how many
   connections an address may have. `client_address`: an address in Kafka's notation.
+
+Tests: `test_server` tests connections and their loop, `tests/broker/test_broker.py` the calls and the threads.
 """

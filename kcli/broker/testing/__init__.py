@@ -6,4 +6,7 @@
 - `control`: hooks that answer, drop or delay requests.
 - `memory_files`: files in memory with faults. It is here and not in the tests, because it is the second implementation
   of `files.Files`.
+
+Tests: `test_embedded_cluster` tests the cluster and its controls; the files in memory are used by most tests of the
+broker, such as `tests/broker/test_alone.py`.
 """

@@ -33,4 +33,6 @@ The leader of a partition that a producer writes to:
 - `last_producer_epoch` is not in the log, as in Apache Kafka: a retry of InitProducerId is not recognized after a
   restart, and the producer is fenced.
 - The pattern of ListTransactions is matched in linear time (`patterns`), because one thread serves all clients.
+
+Tests: `test_recovery`, `test_moving_coordinator` and `test_verification` test the coordinator and its log.
 """

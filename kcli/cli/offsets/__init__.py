@@ -15,4 +15,6 @@ No threads.
 - A closed pipe after the write does not change the status: the offsets are written.
 - `apply` refuses a saved plan if a new offset is no longer in its log; plans of `undo` may have any offset.
 - `options` is imported by `--help`, so it imports the library only inside functions.
+
+Tests: `test_files` and `test_faults` test plans from any command; `test_requests` the requests of each.
 """

@@ -1,8 +1,8 @@
 """Output formats that all commands share: tables, JSON, CSV and TSV, escapes, and the progress bar.
 
 A command makes a `report.Report` (kind, items, columns, rows) and calls `printer.print_report`, which picks the format
-and prints. `table` has the two layouts of tables (plain in a pipe, rich's on a terminal), `json` and `csv` the formats
-for programs, `escapes` the escapes of control characters, `progress` the bar of bounded reads.
+and prints. `table` has the two layouts of tables (plain in a pipe, rich's on a terminal), `json` and `printer` the
+formats for programs, `escapes` the escapes of control characters, `progress` the bar of bounded reads.
 
 No threads, and no state apart from the progress bar, which its owner ticks.
 

@@ -8,4 +8,6 @@ Each command is one page over `kcli.admin.topics`, `kcli.admin.configs` and `kcl
   the commands that change existing topics: if a topic does not exist, nothing is changed.
 - Requests for metadata never create a topic (`Common.config` turns automatic creation off).
 - A name that is not valid for a topic has the status of a missing topic (3), except for `create`.
+
+Tests: `test_commands` tests list, describe, create and delete.
 """

@@ -31,4 +31,7 @@ joins and changes of the assignment happen only in the application's thread, ins
 - KIP-848 assigns topics by id. A topic that was created again has another id: its old partitions are revoked before
   the new ones are added.
 - An error code has exactly one reaction per request, in a table. A code outside the table has the default of its API.
+
+Tests: `test_consumer_coordinator` and `test_consumer_coordinator_errors` test members of the classic protocol,
+`test_consumer_membership` and `test_consumer_membership_errors` those of KIP-848.
 """

@@ -27,4 +27,6 @@ over the buffer of the response (or over the decompressed buffer) and keep it in
 - Spark's executors may lack crc32c, cramjam and lz4: numpy and pyarrow replace them there.
 - Records that repeat offsets of earlier batches are dropped, and aborted transactions are skipped by their markers, as
   Java's consumer does.
+
+Tests: `test_vectors`, `test_hostile`, `test_properties` and `test_sections` test reading, `test_scan` the summaries.
 """

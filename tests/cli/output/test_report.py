@@ -9,9 +9,8 @@ import json
 import pytest
 from tabulate import tabulate
 
-from kcli.cli.output.csv import as_csv
 from kcli.cli.output.json import indented
-from kcli.cli.output.printer import print_report
+from kcli.cli.output.printer import as_csv, print_report
 from kcli.cli.output.report import Report, cell, error_field
 from kcli.cli.output.table import as_table, plain_table
 from kcli.error_codes import ErrorCode

@@ -10,4 +10,7 @@
   and `elections`: on which brokers a partition is, which of them leads it, and which are in its ISR and ELR.
 
 `kcli.broker.controller.controller` has the table of all of them. Everything here is pure: no files, sockets or clock.
+
+Tests: `tests/broker/controller` tests decisions by a quorum in memory, beside Kafka's controller;
+`tests/broker/handlers` and `tests/broker/security` by a broker alone.
 """
