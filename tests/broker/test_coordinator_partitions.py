@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from errno import EIO, EMFILE
+from typing import Any
 
 import pytest
 
 from kcli.broker import coordinator_log
 from kcli.broker.broker import BrokerFailed
+from kcli.broker.security.allow_all import AllowAll
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -32,7 +34,7 @@ from tests.broker.group.coordinating_cluster import (
 from tests.broker.group.requests import heartbeat, join, leave, sync
 from tests.broker.transaction.harness import MemoryBroker
 
-LOADING, TIMED_OUT, NOT_COORDINATOR = 14, 15, 16
+LOADING, TIMED_OUT, NOT_COORDINATOR, DENIED = 14, 15, 16, 30
 OK, REBALANCE, ILLEGAL_GENERATION, UNKNOWN_MEMBER = 0, 27, 22, 25
 OFFSETS = TopicPartition(OFFSETS_TOPIC, 0)
 
@@ -308,6 +310,15 @@ def broker_with_offset(*offsets: int) -> MemoryBroker:
     return broker
 
 
+class NoRights(AllowAll):
+    """Nobody may do anything."""
+
+    is_open = False
+
+    def allows(self, *_: Any) -> bool:
+        return False
+
+
 class TestSeveralCoordinators:
     """ "a" is in partition 1, which node 2 leads; "b" is in partition 0, which node 1 leads."""
 
@@ -329,6 +340,18 @@ class TestSeveralCoordinators:
         assert [(one.group_id, one.error_code) for one in groups] == [("a", OK), ("b", NOT_COORDINATOR)]
         results = node.ask(DeleteGroupsRequest(groups_names=["a", "b", "a"])).results
         assert [(one.group_id, one.error_code) for one in results] == [("a", OK), ("b", NOT_COORDINATOR)]
+
+    def test_a_client_without_the_right_is_denied_by_every_broker(self, cluster: CoordinatingCluster) -> None:
+        """Kafka asks for the right before the coordinator."""
+        node = cluster.node(1)
+        assert node.ask(heartbeat("a", 1, "m")).error_code == NOT_COORDINATOR
+        node.group_parts().authorizer = NoRights()
+        requests = (join("a"), sync("a", 1, "m", {}), heartbeat("a", 1, "m"), leave("a", "m"))
+        assert [node.ask(request).error_code for request in requests] == [DENIED] * 4
+        assert commit_error(node.ask(commit_request(1, "a"))) == DENIED
+        assert committed(node.ask(fetch_request("a")))[0][1] == DENIED
+        assert node.ask(DescribeGroupsRequest(groups=["a"])).groups[0].error_code == DENIED
+        assert node.ask(DeleteGroupsRequest(groups_names=["a"])).results[0].error_code == DENIED
 
     def test_only_the_groups_of_the_lost_partition_are_unloaded(self, cluster: CoordinatingCluster) -> None:
         for group, offset in (("a", 3), ("b", 4)):

@@ -16,6 +16,7 @@ from kcli.broker.group.responses import lacks_protocol
 from kcli.broker.serving.pending import Pending, completed, gathered
 from kcli.broker.serving.request_context import error_response
 from kcli.error_codes import ErrorCode
+from kcli.protocol.acls import AclOperation, ResourceType
 from kcli.protocol.registry import ApiKey
 
 if TYPE_CHECKING:
@@ -48,6 +49,14 @@ _MANY: dict[int, _Many] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: _Many("group_ids", "groups", str),
     ApiKey.DELETE_GROUPS: _Many("groups_names", "results", str),
     ApiKey.OFFSET_FETCH: _Many("groups", "groups", lambda group: str(group.group_id), _OFFSET_FETCH_OF_GROUPS),
+}
+# The others need READ.
+_RIGHTS: dict[int, AclOperation] = {
+    ApiKey.DESCRIBE_GROUPS: AclOperation.DESCRIBE,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: AclOperation.DESCRIBE,
+    ApiKey.OFFSET_FETCH: AclOperation.DESCRIBE,
+    ApiKey.DELETE_GROUPS: AclOperation.DELETE,
+    ApiKey.OFFSET_DELETE: AclOperation.DELETE,
 }
 API_KEYS = frozenset({*_NEEDS_GROUP_ID, *_MANY, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_DELETE, ApiKey.LIST_GROUPS})
 
@@ -89,13 +98,16 @@ def _answer(
     request: Any,
     context: RequestContext,
 ) -> Any:
-    """Answer a request about one group."""
+    """Answer a request about one group. Its coordinator does not matter to a client without the right: it is denied."""
 
     def refuse(error: ErrorCode) -> Any:
         if hasattr(module, "refused"):
             return module.refused(request, error, context.api_version)
         return error_response(context, error)
 
+    right = _RIGHTS.get(context.api_key, AclOperation.READ)
+    if not broker.authorizer.allows(context, right, ResourceType.GROUP, group_id):
+        return module.handle(broker, request, context)
     error = partitions.error_of(group_id)
     if error:
         return refuse(error)
