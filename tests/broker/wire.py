@@ -15,7 +15,7 @@ from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.record import NewRecord
 from kcli.protocol.wire import Message, Request
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Wire:
