@@ -170,7 +170,7 @@ class SnapshotStore:
             found = from_text(path.read_text(encoding="utf-8"), snapshot_id)
         except OSError as error:
             raise SnapshotError(f"{path} cannot be read: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise SnapshotError(f"{path} is not a snapshot of kcli: {error}") from None
         if resource not in (None, found.resource):
             has = f"snapshot {snapshot_id} has {NAMES[found.resource]}, and no {NAMES[resource or '']}"
@@ -178,12 +178,17 @@ class SnapshotStore:
         return found
 
     def ids(self) -> list[str]:
-        """Return all ids, oldest first."""
-        folders = [self.folder, *([] if self._earlier is None else [self._earlier])]
-        try:
-            return sorted({path.stem for folder in folders for path in folder.glob("*.json") if _is_id(path.stem)})
-        except OSError as error:
-            raise SnapshotError(f"{self.folder} cannot be read: {error.strerror}") from None
+        """Return all ids, oldest first. SnapshotError for a folder that cannot be read."""
+        found: set[str] = set()
+        for folder in (self.folder, self._earlier):
+            try:
+                files = [] if folder is None else [entry.name for entry in os.scandir(folder) if entry.is_file()]
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise SnapshotError(f"{folder} cannot be read: {error.strerror}") from None
+            found |= {name.removesuffix(".json") for name in files if name.endswith(".json")}
+        return sorted(filter(_is_id, found))
 
     def list(self, resource: str | None = None) -> Results[str, Snapshot]:
         """Return all snapshots, or those of a resource, by id, oldest first; a damaged file is an error beside them."""

@@ -116,14 +116,14 @@ class Environment:
     def report_lines(self, lines: Iterable[str]) -> None:
         """Report several lines on stderr as `report` does, at once."""
         self.stdout.flush()
-        self._write_stderr("".join(f"{visible(line)}\n" for line in lines))
+        self.write_stderr("".join(f"{visible(line)}\n" for line in lines))
 
     def report_in_colour(self, line: str, colour: str) -> None:
         """Report one line in this colour, one of `COLOURS`, if stderr is a terminal that may have colours."""
         if not self.can_redraw or self.environ.get("NO_COLOR"):
             return self.report(line)
         self.stdout.flush()
-        self._write_stderr(f"\x1b[1;{COLOURS[colour]}m{visible(line)}\x1b[0m\n")
+        self.write_stderr(f"\x1b[1;{COLOURS[colour]}m{visible(line)}\x1b[0m\n")
         return None
 
     def discard_stdout(self) -> None:
@@ -131,7 +131,8 @@ class Environment:
         with suppress(OSError):  # a stream without a descriptor has no such buffer
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.stdout.fileno())
 
-    def _write_stderr(self, text: str) -> None:
+    def write_stderr(self, text: str) -> None:
+        """Write to stderr without a flush of standard output. A stderr that fails loses the text."""
         try:
             self.stderr.write(text)
             self.stderr.flush()

@@ -215,6 +215,6 @@ def _is_shown(env: Environment, common: Common, plan: "Plan[Any]", view: View) -
         env.stdout.flush()
     except OSError as error:
         env.discard_stdout()
-        env.stderr.write(f"kcli: cannot show the plan: {error.strerror}; nothing was {view.done}\n")
+        env.write_stderr(f"kcli: cannot show the plan: {error.strerror}; nothing was {view.done}\n")
         return False
     return True

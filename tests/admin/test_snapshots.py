@@ -255,12 +255,29 @@ def test_a_damaged_file_is_an_error_beside_the_others(tmp_path: Path) -> None:
     for name, text in broken.items():
         store.path(name).write_text(text)
     store.path("20240201T000000.000Z-g").write_bytes(b"\xff\xfe")
+    store.path("20240201T000000.000Z-h").write_text("[" * 200_000)
     found = store.list()
     assert list(found.values) == [SNAPSHOT.id]
-    assert list(found.errors) == [*broken, "20240201T000000.000Z-g"]
+    assert list(found.errors) == [*broken, "20240201T000000.000Z-g", "20240201T000000.000Z-h"]
     assert all(".json is not a snapshot of kcli: " in str(error) for error in found.errors.values())
     with pytest.raises(SnapshotError):  # the damaged file may be the last snapshot
         store.last("cluster-a")
+
+
+def test_only_files_are_snapshots(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path)
+    store.write(SNAPSHOT)
+    store.path("20240201T000000.000Z-a").mkdir()
+    store.path("20240201T000000.000Z-b").symlink_to(tmp_path / "gone")
+    assert store.ids() == [SNAPSHOT.id]
+    assert store.last(SNAPSHOT.cluster_id) == SNAPSHOT
+
+
+def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path) -> None:
+    assert SnapshotStore(tmp_path / "none").ids() == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SnapshotError, match=f"{tmp_path}/file cannot be read: Not a directory"):
+        SnapshotStore(tmp_path / "file").ids()
 
 
 def test_the_last_snapshot_is_of_this_cluster_and_not_of_an_undo(tmp_path: Path) -> None:

@@ -302,6 +302,12 @@ ERRORS = [
     ("consume orders --checkpoint ''", 2, "kcli: --checkpoint: the path must not be empty"),
     ("consume orders --group g --protocol new", 2, "kcli: --protocol: 'new' is not valid; use classic or consumer"),
     # group
+    (
+        "group delete --match ''",
+        2,
+        "kcli: --match: the regular expression must not be empty: it would match every name",
+    ),
+    ("offsets copy billing --to-group ' '", 2, "kcli: --to-group: the group name must not be empty"),
     ("group explain billing --fail-on bad", 2, "kcli: --fail-on: 'bad' is not valid; use problem, warning or note"),
     ("group lag", 2, "kcli: select groups in exactly one form: group names, --all, or --match REGEX"),
     ("group lag gone", 3, "kcli: GROUP_ID_NOT_FOUND: there is no such group (group gone)"),

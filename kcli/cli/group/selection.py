@@ -89,11 +89,13 @@ def find_selected(
 
 
 def pattern(match: str | None) -> re.Pattern[str] | None:
-    """Return the compiled expression of --match, None without it. ConfigError if it is not valid."""
+    """Return the compiled expression of --match, None without it. ConfigError if it is not valid or empty."""
     import re
 
     from kcli.text import compile_regex
 
+    if match == "":
+        raise ConfigError("--match: the regular expression must not be empty: it would match every name")
     try:
         return None if match is None else compile_regex(match)
     except re.error as error:

@@ -32,6 +32,8 @@ def run(
     from kcli.admin.offsets.reset import plan_copy
     from kcli.cli.offsets.offset_view import run_offset_plan
 
+    if not to_group.strip():
+        raise ConfigError("--to-group: the group name must not be empty")
     if group == to_group:
         raise ConfigError(f"cannot copy group {group_text(group)} to itself")
     scope = parse_scope(topic)

@@ -26,7 +26,9 @@ class UndoOptions(NamedTuple):
     """The choice of a snapshot, and what to do with it."""
 
     snapshot: Annotated[str | None, Argument(metavar="[ID]", help="Snapshot to restore.")] = None
-    last: Annotated[bool, Option("--last", help="Undo the last change on this cluster that was not an undo.")] = False
+    last: Annotated[
+        bool, Option("--last", help="Undo the last change on this cluster that can be undone and was not an undo.")
+    ] = False
     list_all: Annotated[bool, Option("--list", help="List the snapshots; sends no request.")] = False
     execute: Execute = False
 

@@ -201,8 +201,10 @@ def test_a_plan_that_a_full_disk_refuses_is_reported_once(scene: Scene) -> None:
     environ = {**os.environ, "XDG_STATE_HOME": str(scene.state)}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environ, timeout=120)
+        unseen = subprocess.run(command, stdout=full, stderr=full, env=environ, timeout=120)
     line = "kcli: cannot show the plan: No space left on device; nothing was written\n"
     assert (done.returncode, done.stderr) == (4, line)
+    assert unseen.returncode == 4
     assert scene.committed() == scene.before
 
 
