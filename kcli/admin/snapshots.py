@@ -183,7 +183,7 @@ class SnapshotStore:
         for folder in (self.folder, self._earlier):
             try:
                 files = [] if folder is None else [entry.name for entry in os.scandir(folder) if entry.is_file()]
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
                 raise SnapshotError(f"{folder} cannot be read: {error.strerror}") from None

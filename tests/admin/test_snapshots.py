@@ -273,11 +273,14 @@ def test_only_files_are_snapshots(tmp_path: Path) -> None:
     assert store.last(SNAPSHOT.cluster_id) == SNAPSHOT
 
 
-def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_folder: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
     assert SnapshotStore(tmp_path / "none").ids() == []
-    (tmp_path / "file").write_text("")
-    with pytest.raises(SnapshotError, match=f"{tmp_path}/file cannot be read: Not a directory"):
-        SnapshotStore(tmp_path / "file").ids()
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(SnapshotError, match=f"{tmp_path} cannot be read: Permission denied"):
+        SnapshotStore(tmp_path).ids()
 
 
 def test_the_last_snapshot_is_of_this_cluster_and_not_of_an_undo(tmp_path: Path) -> None:
