@@ -105,12 +105,11 @@ def _answer(
             return module.refused(request, error, context.api_version)
         return error_response(context, error)
 
-    right = _RIGHTS.get(context.api_key, AclOperation.READ)
-    if not broker.authorizer.allows(context, right, ResourceType.GROUP, group_id):
-        return module.handle(broker, request, context)
     error = partitions.error_of(group_id)
     if error:
-        return refuse(error)
+        right = _RIGHTS.get(context.api_key, AclOperation.READ)
+        is_allowed = broker.authorizer.allows(context, right, ResourceType.GROUP, group_id)
+        return refuse(error) if is_allowed else module.handle(broker, request, context)
     return partitions.when_replicated(group_id, module.handle(broker, request, context), refuse)
 
 
