@@ -418,7 +418,7 @@ class MetadataUpdater:
         if not self._network.ready(node, now_ms):
             return min(self._network.delay_ms(node.id, now_ms), patience_ms)
         future = self._ask(node, self._metadata.next_request(now_ms), self._lowest_version)
-        future.on_done(lambda done: self._finish(node, done))
+        future.add_done_callback(lambda done: self._finish(node, done))
         return self._metadata.time_to_refresh(now_ms)
 
     def _choose_node(self, now_ms: float) -> Node | None:

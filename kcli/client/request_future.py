@@ -1,11 +1,17 @@
-"""The future of a response: a value or an error, later. It neither waits nor uses threads."""
+"""The future of a response or of a record: a value or an error, later."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar, cast
+import threading
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from weakref import WeakKeyDictionary, ref
 
-from kcli.errors import KcliError
+from kcli.errors import KcliError, TimeoutExpired
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -14,19 +20,21 @@ _PENDING: Any = object()
 
 
 class RequestFuture(Generic[T]):
-    """A value or an error, set once by the thread that polls the network, which then calls the listeners.
+    """A value or an error, set once by the thread that polls the network, which then calls the callbacks.
 
-    A function passed to `then` or `recover` that raises a KcliError fails the derived future. Any other exception is a
-    bug and propagates to the poll.
+    `value` looks at once; `result` and `exception` wait for the thread that polls; `await future` waits in an asyncio
+    loop. Any thread may call these methods. A function passed to `then` or `recover` that raises a KcliError fails the
+    derived future. Any other exception is a bug and propagates to the poll.
     """
 
-    __slots__ = ("_error", "_listeners", "_value", "label")
+    # Defaults of all instances: a producer makes a future per record, which sets only what differs.
+    label = ""
+    _value: T = _PENDING
+    _error: KcliError | None = None
+    _callbacks: list[Callable[[RequestFuture[T]], object]] | None = None
 
     def __init__(self, label: str = "") -> None:
         self.label = label
-        self._value: T = _PENDING
-        self._error: KcliError | None = None
-        self._listeners: list[Callable[[RequestFuture[T]], object]] = []
 
     @classmethod
     def success(cls, value: T) -> RequestFuture[T]:
@@ -67,6 +75,27 @@ class RequestFuture(Generic[T]):
     def retriable(self) -> bool:
         return self._error is not None and self._error.retriable
 
+    def result(self, timeout_ms: float | None = None) -> T:
+        """Wait for the value and return it, or raise the error. None: without limit.
+
+        Raise TimeoutExpired after `timeout_ms` milliseconds; the future stays pending.
+        """
+        if not self.done:
+            self._wait(timeout_ms)
+        return self.value()
+
+    def exception(self, timeout_ms: float | None = None) -> KcliError | None:
+        """Wait like `result`; return the error, and None after success."""
+        if not self.done:
+            self._wait(timeout_ms)
+        return self._error
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Wait in the running asyncio loop while another thread polls. Return the value or raise the error."""
+        if not self.done:
+            yield from _waiter(self).__await__()
+        return self.value()
+
     def value(self) -> T:
         """Return the value. Raise the error of a failed future, and RuntimeError while pending."""
         if self._error is not None:
@@ -78,19 +107,30 @@ class RequestFuture(Generic[T]):
     def complete(self, value: T) -> None:
         self._require_pending()
         self._value = value
-        self._call_listeners()
+        if self._callbacks:
+            self._call_back()
 
     def fail(self, error: KcliError) -> None:
         self._require_pending()
         self._error = error
-        self._call_listeners()
+        if self._callbacks:
+            self._call_back()
 
-    def on_done(self, listener: Callable[[RequestFuture[T]], object]) -> None:
-        """Call `listener` with this future when it is done; at once if it already is."""
-        if self.done:
-            listener(self)
-        else:
-            self._listeners.append(listener)
+    def add_done_callback(self, callback: Callable[[RequestFuture[T]], object]) -> None:
+        """Call `callback` with this future when it is done, in the thread that polls; at once if it already is."""
+        if not self.done:
+            if self._callbacks is None:
+                self.__dict__.setdefault("_callbacks", [])
+            assert self._callbacks is not None
+            self._callbacks.append(callback)
+            if not self.done:
+                return
+            # Another thread has set the value meanwhile. It calls this callback too, unless it is removed first.
+            try:
+                self._callbacks.remove(callback)
+            except ValueError:
+                return
+        callback(self)
 
     def then(self, function: Callable[[T], U | RequestFuture[U]]) -> RequestFuture[U]:
         """Return the future of `function(value)`, which may return a future itself. An error skips `function`."""
@@ -116,17 +156,30 @@ class RequestFuture(Generic[T]):
 
     def chain(self, target: RequestFuture[T]) -> None:
         """Complete `target` with the value or the error of this future."""
-        self.on_done(lambda done: target.fail(done._error) if done._error is not None else target.complete(done._value))
+        self.add_done_callback(
+            lambda done: target.fail(done._error) if done._error is not None else target.complete(done._value)
+        )
 
     def _derive(self, run: Callable[[RequestFuture[T], RequestFuture[U]], None]) -> RequestFuture[U]:
         derived: RequestFuture[U] = RequestFuture(self.label)
-        self.on_done(lambda source: run(source, derived))
+        self.add_done_callback(lambda source: run(source, derived))
         return derived
 
-    def _call_listeners(self) -> None:
-        listeners, self._listeners = self._listeners, []
-        for listener in listeners:
-            listener(self)
+    def _call_back(self) -> None:
+        callbacks = self._callbacks
+        while callbacks:
+            try:
+                callback = callbacks.pop(0)
+            except IndexError:  # another thread has removed the last one
+                return
+            callback(self)
+
+    def _wait(self, timeout_ms: float | None) -> None:
+        """Wait until another thread has set the value or the error."""
+        is_done = threading.Event()
+        self.add_done_callback(lambda _: is_done.set())
+        if not is_done.wait(None if timeout_ms is None else max(timeout_ms, 0) / 1000):
+            raise TimeoutExpired(f"no result in {timeout_ms:g} ms", awaited=self.label or None)
 
     def _require_pending(self) -> None:
         if self.done:
@@ -143,3 +196,43 @@ def _complete_from(target: RequestFuture[U], function: Callable[[Any], U | Reque
         cast("RequestFuture[U]", result).chain(target)
     else:
         target.complete(result)
+
+
+class _LoopWaiters:
+    """The awaiting tasks of one asyncio loop whose futures are done: the loop is woken once for many."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = ref(loop)
+        self._released: list[asyncio.Future[None]] = []
+        self._lock = threading.Lock()
+
+    def release(self, waiter: asyncio.Future[None]) -> None:
+        """Let the task of `waiter` go on. Any thread may call it."""
+        with self._lock:
+            self._released.append(waiter)
+            is_first = len(self._released) == 1
+        if is_first and (loop := self._loop()) is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        with self._lock:
+            released, self._released = self._released, []
+        for waiter in released:
+            if not waiter.done():  # the task may be cancelled
+                waiter.set_result(None)
+
+
+_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopWaiters] = WeakKeyDictionary()
+
+
+def _waiter(future: RequestFuture[Any]) -> asyncio.Future[None]:
+    """Return a future of the running loop that is done when `future` is."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    if loop not in _loops:
+        _loops[loop] = _LoopWaiters(loop)
+    waiters, waiter = _loops[loop], loop.create_future()
+    future.add_done_callback(lambda _: waiters.release(waiter))
+    return waiter

@@ -197,7 +197,7 @@ class Fetcher:
         self._in_flight.add(node_id)
         self._sent_ms[node_id] = self._client.clock.now_ms()
         future = self._client.send(node, request, max_version=newest)
-        future.on_done(lambda done: self._answered(node, session, done))
+        future.add_done_callback(lambda done: self._answered(node, session, done))
 
     def _request(self, session_id: int, epoch: int) -> FetchRequest:
         from kcli.protocol.messages.fetch import FetchRequest

@@ -243,7 +243,7 @@ class OffsetFetcher:
             self._in_flight.difference_update(requested)
             handle(done)
 
-        future.on_done(answered)
+        future.add_done_callback(answered)
 
     def _successes(
         self,

@@ -185,7 +185,7 @@ class Sender:
             timeout_ms=min(self._config.request_timeout_ms, deadline_ms - now_ms),
             min_version=lowest,
             max_version=highest,
-        ).on_done(lambda future: self._finish_request(node, batches, request, future))
+        ).add_done_callback(lambda future: self._finish_request(node, batches, request, future))
 
     def _count_request(self, batches: list[ProducerBatch], now_ms: float) -> None:
         metrics = self._client.metrics
@@ -373,7 +373,7 @@ class Sender:
 
                 request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
                 self._id_future = self._client.send(node, request)
-                self._id_future.on_done(self._take_producer_id)
+                self._id_future.add_done_callback(self._take_producer_id)
         self._block(self._id_retry_at_ms if self._id_future is None else _NEVER_MS)
         return False
 

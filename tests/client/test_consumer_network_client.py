@@ -435,7 +435,7 @@ def test_a_poll_takes_the_network_from_a_heartbeat_thread_at_once() -> None:
     client = cluster.connect("a:9092")
     is_serving, may_end = threading.Event(), threading.Event()
     awaited = client.send(A, ListGroupsRequest())
-    awaited.on_done(lambda _: (is_serving.set(), may_end.wait(10)))
+    awaited.add_done_callback(lambda _: (is_serving.set(), may_end.wait(10)))
 
     def serve() -> None:
         while not awaited.done:
@@ -464,7 +464,7 @@ def test_a_heartbeat_thread_does_not_take_the_network_from_a_poll() -> None:
         thread.join(10)
 
     future = client.send(A, ListGroupsRequest())
-    future.on_done(serve)  # while the poll runs
+    future.add_done_callback(serve)  # while the poll runs
     client.poll(until=future, timeout_ms=1_000)
     assert served == [False]
     assert client.serve(awaited, 100)
@@ -490,7 +490,7 @@ def test_a_thread_that_waits_for_metadata_is_woken_by_the_response_that_another_
         waiting.join(10)
 
     future = client.send(A, ListGroupsRequest())
-    future.on_done(take_the_response)  # while the poll has the permit
+    future.add_done_callback(take_the_response)  # while the poll has the permit
     client.poll(until=future, timeout_ms=1_000)
     assert not waiting.is_alive()
 

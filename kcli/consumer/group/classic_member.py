@@ -247,7 +247,7 @@ class ClassicMember:
                     self._awaited = None
                     handle(done)
 
-        future.on_done(answered)
+        future.add_done_callback(answered)
 
     def _joined(self, node: Node, done: RequestFuture[JoinGroupResponse]) -> None:
         if done.error is not None:

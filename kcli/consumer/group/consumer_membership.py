@@ -327,7 +327,7 @@ class TopicNames:
         topics = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(topic_ids)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         self._asked = self._client.send(node, request, min_version=FIRST_VERSION_BY_ID)
-        self._asked.on_done(self._answered)
+        self._asked.add_done_callback(self._answered)
 
     def next_ms(self) -> float:
         """Return the time of the next `request`."""

@@ -82,7 +82,7 @@ class CoordinatorLookup:
                 node, FindCoordinatorRequest(key=self._group), max_version=FIND_COORDINATOR_VERSION
             )
             self._asked = asked
-        asked.on_done(self._answered)
+        asked.add_done_callback(self._answered)
         return asked
 
     def await_node(self, deadline_ms: float) -> Node:

@@ -154,7 +154,7 @@ class HeartbeatSender:
         # Half of the session is left for another connection if this one is dead without a sign (half-open).
         timeout_ms = min(self._config.request_timeout_ms, self._config.session_timeout_ms / 2)
         self.in_flight = self._client.send(node, request, timeout_ms=timeout_ms, min_version=lowest)
-        self.in_flight.on_done(partial(self._answered, node, generation))
+        self.in_flight.add_done_callback(partial(self._answered, node, generation))
 
     def next_ms(self) -> float:
         """Return the time of the next action."""

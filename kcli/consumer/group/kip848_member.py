@@ -208,7 +208,7 @@ class Kip848Member:
             self._judge_target()
         timeout_ms = timing.response_timeout_ms(self._client.config.request_timeout_ms)
         self._awaited = self._client.send(node, request, timeout_ms=timeout_ms, min_version=min_version)
-        self._awaited.on_done(lambda done: self._answered(timing, node, epoch, done))
+        self._awaited.add_done_callback(lambda done: self._answered(timing, node, epoch, done))
 
     # --- responses
 

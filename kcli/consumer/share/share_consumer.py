@@ -163,7 +163,7 @@ class ShareConsumer:
         self._timing.sent(now_ms)
         timeout_ms = self._timing.response_timeout_ms(self._client.config.request_timeout_ms)
         answer = self._client.send(node, request, timeout_ms=timeout_ms)
-        answer.on_done(lambda done: self._answered(node, done))
+        answer.add_done_callback(lambda done: self._answered(node, done))
 
     def _awaits_assignment(self, now_ms: float) -> bool:
         """True if the next heartbeat should not wait for its interval: a new member has its assignment soon."""

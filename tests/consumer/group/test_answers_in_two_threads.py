@@ -41,7 +41,7 @@ def test_a_response_is_not_lost_when_a_beat_runs_before_its_handler(
     def send_and_beat(node: Any, request: Any, **how: Any) -> Any:
         future = send(node, request, **how)
         if isinstance(request, request_type):
-            future.on_done(beat)
+            future.add_done_callback(beat)
         return future
 
     monkeypatch.setattr(client, "send", send_and_beat)

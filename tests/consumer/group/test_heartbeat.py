@@ -148,7 +148,9 @@ def test_the_thread_drives_the_network_only_while_no_other_thread_does(client: A
     thread = HeartbeatThread(client, lambda now_ms: NextBeat(now_ms + 10_000, awaited), "g")
     over: RequestFuture[Any] = RequestFuture()
     probe: RequestFuture[Any] = client.send(Node(-1, "127.0.0.1", 1), ListGroupsRequest())
-    probe.on_done(lambda _: (thread.start(), was_tried.wait(10), over.complete(None)))  # the poll runs meanwhile
+    probe.add_done_callback(
+        lambda _: (thread.start(), was_tried.wait(10), over.complete(None))
+    )  # the poll runs meanwhile
     assert client.poll(until=over, timeout_ms=60_000)
     assert served[0] is False
     assert was_served.wait(10)
