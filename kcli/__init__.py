@@ -5,6 +5,7 @@ The library's face. Each name is imported when it is first used, so that `import
 - `Consumer` reads records, alone or as a member of a group.
 - `Producer` writes records.
 - `Admin` looks at topics, groups, offsets and assignments, and plans and applies changes to them.
+- `AsyncAdmin` is `Admin` for asyncio: coroutines instead of methods that wait.
 - `TopicPartition` names a partition; `OffsetAndMetadata` is a committed offset.
 - `KcliError` is the base class of every error that kcli raises on purpose (`kcli.errors`).
 
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Admin": "kcli.admin.client",
+    "AsyncAdmin": "kcli.aio.admin",
     "Consumer": "kcli.consumer.consumer",
     "Producer": "kcli.producer.producer",
     "OffsetAndMetadata": "kcli.structs",

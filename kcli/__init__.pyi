@@ -1,4 +1,5 @@
 from kcli.admin.client import Admin as Admin
+from kcli.aio.admin import AsyncAdmin as AsyncAdmin
 from kcli.consumer.consumer import Consumer as Consumer
 from kcli.errors import AuthenticationError as AuthenticationError
 from kcli.errors import BrokerError as BrokerError

@@ -20,6 +20,7 @@ from kcli.client.config import ConsumerConfig, ProducerConfig
 
 PUBLIC = {
     "Admin",
+    "AsyncAdmin",
     "AuthenticationError",
     "BrokerError",
     "ConfigError",
@@ -36,20 +37,20 @@ PUBLIC = {
     "TransactionFailed",
     "WakeupError",
 }
-TAUGHT = ("Admin", "Consumer", "Producer")
+TAUGHT = ("Admin", "AsyncAdmin", "Consumer", "Producer")
 STUB = Path(kcli.__file__).with_suffix(".pyi")
 
 
 @pytest.fixture
 def bootstrap(name: str) -> Iterator[str]:
-    """The address of a broker with the topic that the examples use; for those of `Admin` also with a group."""
+    """The address of a broker with the topic that the examples use; for those of the admins also with a group."""
     with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
         broker.create_topic("orders", partitions=2)
         with kcli.Producer(bootstrap_servers=broker.address) as producer:
             for partition, key, value in ((0, b"a", b"1"), (1, b"b", b"2"), (0, b"c", b"3")):
                 producer.send("orders", value, key=key, partition=partition)
             producer.flush()
-        if name == "Admin":
+        if name.endswith("Admin"):
             with kcli.Consumer(bootstrap_servers=broker.address, group_id="billing") as consumer:
                 consumer.assign([kcli.TopicPartition("orders", 0)])
                 consumer.commit({kcli.TopicPartition("orders", 0): kcli.OffsetAndMetadata(1)})

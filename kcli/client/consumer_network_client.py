@@ -316,6 +316,10 @@ class ConsumerNetworkClient:
         self._woken = True
         self._network.wakeup()
 
+    def forget_wakeup(self) -> None:
+        """Withdraw a `wakeup` that has not interrupted a poll. The thread that polls may call it."""
+        self._woken = False
+
     @contextmanager
     def without_wakeups(self) -> Iterator[None]:
         """Let no `wakeup` interrupt the calls inside. One that is pending interrupts the next poll after them."""

@@ -1,0 +1,113 @@
+"""`ThreadedClient`: the base of the clients for asyncio, and the coroutines that it makes of a client's methods."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+
+from kcli.aio.client_thread import ClientThread
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
+
+
+class Client(Protocol):
+    """The part of `Admin`, `Consumer` and `Producer` that this module uses."""
+
+    def close(self) -> object: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> object: ...
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=Client)
+C_co = TypeVar("C_co", bound=Client, covariant=True)
+T = TypeVar("T", bound="ThreadedClient[Any]")
+
+
+class ThreadedClient(Generic[C_co]):
+    """A client whose calls run in a thread of their own, in their order, while tasks of one event loop wait for them.
+
+    `async with` closes it, and so does `close`.
+    """
+
+    def __init__(self, client: C_co, network: ConsumerNetworkClient) -> None:
+        self._client = client
+        self._thread = ClientThread(f"kcli-{type(self).__name__}", network.wakeup, network.forget_wakeup)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._client!r}>"
+
+    async def __aenter__(self: T) -> T:
+        await self._started()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._thread.close(lambda: self._exit(kind, error, traceback))
+
+    async def _started(self) -> None:
+        """Do what precedes the first call."""
+
+    def _exit(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._client.__exit__(kind, error, traceback)
+
+    def __del__(self) -> None:
+        thread = getattr(self, "_thread", None)  # None after a constructor that has failed
+        if thread is None or thread.is_closed:
+            return
+        if thread.is_running:
+            text = f"unclosed {self!r}; use `async with`, or await close()"
+            warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
+        thread.abandon(self._client.close)
+
+
+def reading(
+    method: Callable[Concatenate[C, P], R],
+) -> Callable[Concatenate[ThreadedClient[C], P], Coroutine[Any, Any, R]]:
+    """Return a coroutine method that runs this method of the client in its thread.
+
+    A cancellation of the task ends the call in the thread, too.
+    """
+    return _coroutine(method, wakes=True)
+
+
+def changing(
+    method: Callable[Concatenate[C, P], R],
+) -> Callable[Concatenate[ThreadedClient[C], P], Coroutine[Any, Any, R]]:
+    """Return a coroutine method as `reading`, but a call that has begun goes on after a cancellation of its task.
+
+    A change is not left half done so. The next call waits for it.
+    """
+    return _coroutine(method, wakes=False)
+
+
+def _coroutine(
+    method: Callable[Concatenate[C, P], R], *, wakes: bool
+) -> Callable[Concatenate[ThreadedClient[C], P], Coroutine[Any, Any, R]]:
+    @functools.wraps(method)
+    async def call(self: ThreadedClient[C], /, *arguments: P.args, **named: P.kwargs) -> R:
+        await self._started()
+        return await self._thread.run(functools.partial(method, self._client, *arguments, **named), wakes=wakes)
+
+    return call
+
+
+def with_parameters_of(
+    make: Callable[P, object],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """Declare for type checkers that a constructor takes the parameters of `make`."""
+
+    def declared(constructor: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
+        return constructor
+
+    return declared
