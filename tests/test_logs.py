@@ -94,7 +94,7 @@ def test_a_member_logs_that_it_joins_and_leaves(
             consumer.poll(1000)
     joined = [line for line in lines(caplog, logging.INFO) if line.startswith(f"joined group g-{topic} as ")]
     assert any(line.endswith(f"new partitions: {topic} 0") or f"{topic}-0" in line for line in joined)
-    assert f"leaving group g-{topic}: the consumer is closed" in lines(caplog, logging.INFO)
+    assert f"leaving group g-{topic}: the consumer is being closed" in lines(caplog, logging.INFO)
 
 
 def test_the_command_line_prints_no_line_of_the_library() -> None:

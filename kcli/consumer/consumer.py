@@ -109,8 +109,11 @@ class Consumer:
 
     With `group_id` the consumer joins the group and reads the partitions that the group assigns, from the committed
     offsets. `commit` stores the positions; they are also stored automatically, unless `enable_auto_commit` is False.
-    The end of the `with` block stores them too, also after an exception, as Java's `close` does: the record whose
-    handler raised it is not read again. To read it again, commit by yourself when records are handled:
+    The end of the `with` block stores them too. If an exception leaves the block, Ctrl-C and `sys.exit` included, it
+    stores them without the records in hand, which are read again: the last record of an iteration, all records of the
+    last `poll`, or of the last step of `columns`. They are in hand until the caller asks for more, or commits. `close`
+    alone cannot see an exception: it stores all positions, as Java's does. To decide what is handled, commit by
+    yourself:
 
     >>> with Consumer("orders", bootstrap_servers=bootstrap, group_id="billing", auto_offset_reset="earliest",
     ...               enable_auto_commit=False) as consumer:
@@ -127,6 +130,9 @@ class Consumer:
     >>> with Consumer("orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
     ...     sum(int(columns.value_lengths.sum()) for partition, columns in consumer.columns(to_end=True))
     3
+
+    An exception that leaves the `with` block is the one that the caller sees: an error of the close that follows, for
+    example of `on_revoked`, is logged.
 
     A consumer belongs to one thread at a time; a call during a call of another thread raises
     `kcli.errors.ConcurrentUse`. Only `wakeup` may be called by any thread and by a signal handler. A member of a group
@@ -204,7 +210,7 @@ class Consumer:
             elif topics:
                 self.assign(self._partitions_of(topics))
         except BaseException:
-            self.close()
+            self._close_after_an_exception()
             raise
 
     @classmethod
@@ -226,6 +232,7 @@ class Consumer:
             config = _with_own_client_id(config)
         self._config = config
         self._closed = False
+        self._close_deadline_ms: float | None = None  # None: nobody closes the consumer
         self._in_use = threading.RLock()
         self._user = ""
         self._deserializers = None, None
@@ -278,8 +285,11 @@ class Consumer:
     def __enter__(self) -> Consumer:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._close_after_an_exception()
 
     def _partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
         names = list(topics)
@@ -327,7 +337,8 @@ class Consumer:
 
         `poll` joins the group and runs the callbacks: `on_assigned` with the new partitions at the end of every
         rebalance, `on_revoked` with partitions before they are given up, `on_lost` with partitions that another member
-        may own already (default: `on_revoked`, as in Java). The pattern is a Python expression, or with
+        may own already (default: `on_revoked`, as in Java). They may use the consumer, also during `close`: to commit
+        or to look at positions, but not to poll. The pattern is a Python expression, or with
         group.protocol=consumer one of the broker (RE2). A new subscription replaces the previous one. Raise KcliError
         without a group.id.
         """
@@ -432,11 +443,13 @@ class Consumer:
         next iteration or poll continues with the next record. Errors are those of `poll`, and SerializationError if a
         deserializer fails: then the position is that of this record.
         """
-        unread, deserializes = self.subscription.unread, self._deserializers != (None, None)
+        unread, in_hand = self.subscription.unread, self.subscription.in_hand
+        deserializes = self._deserializers != (None, None)
         for tp, columns in self.columns(to_end=to_end):
             topic, partition = tp
             following = iter([*columns.offsets.tolist()[1:], None])
             for record, next_offset in zip(columns, following, strict=True):
+                in_hand[tp] = record.offset
                 if deserializes:
                     unread[tp] = record.offset  # the position if it fails
                     record = self._deserialized(tp, record)
@@ -472,15 +485,18 @@ class Consumer:
         """
         self._require_subscription()
         self.subscription.rewind_unread()
-        unread = self.subscription.unread
+        unread, in_hand = self.subscription.unread, self.subscription.in_hand
         ends: dict[TopicPartition, int] = {}
         try:
             while not (to_end and self._is_at_end(ends)):
                 batches = self.poll(_POLL_MS)
                 unread.update((tp, int(columns.offsets[0])) for tp, columns in batches.items())
+                in_hand.clear()  # the next record of each partition is unread
                 for tp, columns in batches.items():
-                    if unread.pop(tp, None) is not None:
+                    if tp in unread:
+                        in_hand[tp] = unread.pop(tp)
                         yield tp, columns
+                        in_hand.clear()
         finally:
             for tp in ends:
                 if self.subscription.get(tp) is not None:
@@ -522,6 +538,7 @@ class Consumer:
         deadline_ms = self._deadline_ms(timeout_ms)
         self._require_subscription()
         self.subscription.rewind_unread()
+        self.subscription.in_hand.clear()
         while True:
             records = self._loop.poll(max(0.0, deadline_ms - self._client.clock.now_ms()))
             failures, self._loop.failures = self._loop.failures, []
@@ -637,6 +654,7 @@ class Consumer:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, timeout_ms: float | None = None
     ) -> None:
         """Commit `offsets`, or all positions, and wait for the answer. Errors: see `OffsetCommits.commit_sync`."""
+        self.subscription.handled(offsets)
         self._group_for("commit").commits.commit_sync(offsets, self._deadline_ms(timeout_ms))
 
     @_one_thread
@@ -644,6 +662,7 @@ class Consumer:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, callback: Callback | None = None
     ) -> None:
         """Commit without waiting. A later poll runs `callback(offsets, error)`. See `OffsetCommits.commit_async`."""
+        self.subscription.handled(offsets)
         self._group_for("commit").commits.commit_async(offsets, callback)
 
     @_one_thread
@@ -700,7 +719,8 @@ class Consumer:
         wait_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         if not wait_ms >= 0:
             raise ValueError(f"timeout_ms must not be negative; got {timeout_ms}")
-        return self._client.clock.now_ms() + wait_ms
+        deadline_ms = self._client.clock.now_ms() + wait_ms
+        return deadline_ms if self._close_deadline_ms is None else min(deadline_ms, self._close_deadline_ms)
 
     def wakeup(self) -> None:
         """Make the call that waits now, or else the next one that waits, raise WakeupError.
@@ -713,22 +733,33 @@ class Consumer:
     def close(self, timeout_ms: float = _CLOSE_TIMEOUT_MS) -> None:
         """Commit what is due, leave the group (callbacks run) and close the connections, within `timeout_ms`.
 
-        No wakeup interrupts this, and the connections are closed also after an error. Safe to call twice.
+        Callbacks may use the consumer, to commit for example; their calls end with `timeout_ms`, too. No wakeup
+        interrupts this, and the connections are closed also after an error. Safe to call twice.
         """
-        if self._closed:
+        if self._closed or self._close_deadline_ms is not None:
             return
-        deadline_ms = self._deadline_ms(timeout_ms)
-        self._closed = True
+        deadline_ms = self._close_deadline_ms = self._deadline_ms(timeout_ms)
         with self._client.without_wakeups():
             try:
                 if self._group is not None:
                     self._group.close(deadline_ms)
             finally:
+                self._closed = True
                 try:
                     self._loop.close()
                 finally:
                     if self._own_client:
                         self._client.close()
+
+    @functools.partial(_one_thread, after_close=True)
+    def _close_after_an_exception(self) -> None:
+        """Close, and commit no record that the caller had in hand; log an error, which would hide the exception."""
+        self.subscription.hold_back()
+        try:
+            self.close()
+        except Exception as error:
+            text = "the consumer was not closed cleanly after an exception: %s"
+            logs.warning("kcli.consumer", text, _of(error), with_traceback=True)
 
 
 def _of(error: Exception) -> str:

@@ -318,7 +318,8 @@ class FetchBuffer:
             offset = end
             columns = columns.take(slice(0, int(columns.offsets.searchsorted(end))))
         if offset > section.fetch_offset:
-            self._subscription.delivered(tp, FetchPosition(offset, decoded.last_epoch))
+            position = FetchPosition(offset, decoded.last_epoch)
+            self._subscription.delivered(tp, position, has_records=len(columns) > 0)
         error = decoded.error or self._too_large(section, decoded)
         if error is not None and (end is None or offset < end):
             self._failures[tp] = PartitionFailure(tp, offset, error)

@@ -11,7 +11,7 @@ but not returned. A seek or a reset sets both, so a response to an earlier reque
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kcli.errors import KcliError
@@ -20,6 +20,8 @@ from kcli.text import compile_regex
 
 if TYPE_CHECKING:
     from uuid import UUID
+
+    from kcli.structs import OffsetAndMetadata
 
 Mode = Literal["nothing", "topics", "pattern", "assigned"]
 
@@ -133,6 +135,8 @@ class SubscriptionState:
         self.policy_starts: dict[TopicPartition, str] = {}
         #: Offset of the first record that an iteration over returned records has not reached yet.
         self.unread: dict[TopicPartition, int] = {}
+        #: Offset of the first record that was returned since the caller last asked for more: it may not be handled yet.
+        self.in_hand: dict[TopicPartition, int] = {}
         self._states: dict[TopicPartition, PartitionState] = {}
 
     def __repr__(self) -> str:
@@ -174,8 +178,8 @@ class SubscriptionState:
         requested = list(dict.fromkeys(partitions))
         self.updated.update(self._states)
         self._states = {tp: self._states.get(tp) or PartitionState() for tp in requested}
-        for tp in self.unread.keys() - self._states.keys():
-            del self.unread[tp]
+        for tp in (self.unread.keys() | self.in_hand.keys()) - self._states.keys():
+            self._forget_returned(tp)
         self.updated.update(requested)
         self.not_ready = {tp for tp, state in self._states.items() if state.position is None or state.validating}
 
@@ -185,13 +189,14 @@ class SubscriptionState:
             self.updated.add(tp)
             self.not_ready.discard(tp)
             self.ended.discard(tp)
-            self.unread.pop(tp, None)
+            self._forget_returned(tp)
 
     def unsubscribe(self) -> None:
         """Read nothing, and allow another mode of subscription."""
         self.updated.update(self._states)
         self._states, self.not_ready = {}, set()
         self.unread.clear()
+        self.in_hand.clear()
         self.mode, self.topics, self.pattern, self.server_pattern = "nothing", frozenset(), None, None
 
     def _set_mode(self, mode: Mode) -> None:
@@ -225,7 +230,7 @@ class SubscriptionState:
 
     def _move(self, tp: TopicPartition, position: FetchPosition, *, validating: bool) -> None:
         state = self.state(tp)
-        self.unread.pop(tp, None)
+        self._forget_returned(tp)
         state.position = state.fetch_position = position
         state.reset = None
         state.validating = validating
@@ -261,7 +266,7 @@ class SubscriptionState:
     def request_reset(self, tp: TopicPartition, policy: str, invalid_offset: int = -1) -> None:
         """Request a position by a `policy` of auto.offset.reset, in place of one outside the log, `invalid_offset`."""
         state = self.state(tp)
-        self.unread.pop(tp, None)
+        self._forget_returned(tp)
         state.position = state.fetch_position = None
         state.reset = policy
         state.invalid_offset = invalid_offset
@@ -317,9 +322,11 @@ class SubscriptionState:
             state.fetch_position = fetch_position
             self.updated.add(tp)
 
-    def delivered(self, tp: TopicPartition, position: FetchPosition) -> None:
+    def delivered(self, tp: TopicPartition, position: FetchPosition, *, has_records: bool = True) -> None:
         """Advance the consumed position: all records before `position` were returned to the caller."""
         state = self.state(tp)
+        if has_records and state.position is not None:
+            self.in_hand.setdefault(tp, state.position.offset)
         state.position = position
         if state.fetch_position is None or state.fetch_position.offset < position.offset:
             state.fetch_position = position
@@ -342,6 +349,25 @@ class SubscriptionState:
             if tp in self._states:
                 self.seek(tp, offset)
         self.unread.clear()
+
+    def handled(self, committed: Mapping[TopicPartition, OffsetAndMetadata] | None) -> None:
+        """Record that the caller commits these positions (None: all): it has handled the records before them."""
+        if committed is None:
+            self.in_hand.clear()
+            return
+        for tp in self.in_hand.keys() & committed.keys():
+            self.in_hand[tp] = max(self.in_hand[tp], committed[tp].offset)
+
+    def hold_back(self) -> None:
+        """Let `consumed_position` exclude the records in hand."""
+        for tp, offset in self.in_hand.items():
+            consumed = self.consumed_position(tp)
+            if consumed is not None and offset < consumed.offset:
+                self.unread[tp] = offset
+
+    def _forget_returned(self, tp: TopicPartition) -> None:
+        self.unread.pop(tp, None)
+        self.in_hand.pop(tp, None)
 
     def rewind(self, tp: TopicPartition) -> None:
         """Set the fetch position back to the consumed position: drop records that were received but not returned."""

@@ -24,7 +24,7 @@ from kcli.consumer.group.group_membership import (
 )
 from kcli.consumer.group.group_topics import GroupTopics
 from kcli.consumer.group.heartbeat import HeartbeatThread
-from kcli.errors import ConfigError, KcliError
+from kcli.errors import ConfigError
 from kcli.protocol.consumer_protocol import decode_assignment, flat
 from kcli.structs import TopicPartition
 
@@ -75,7 +75,6 @@ class ConsumerCoordinator:
         self._last: tuple[TopicPartition, ...] = ()
         self._last_generation = -1
         self._assigned_ms = float("-inf")
-        self._busy = False
         self._abandons_join = False  # to leave; commits for the previous generation are still accepted
         self.instance_id = config.group_instance_id
 
@@ -112,17 +111,8 @@ class ConsumerCoordinator:
 
     def poll(self, now_ms: float) -> None:
         """Handle responses, complete a rebalance, begin a rebalance. Callbacks run here; see `Membership.poll`."""
-        if self._busy:
-            raise KcliError("a rebalance callback must not poll its own consumer")
         if self._subscription.mode not in ("topics", "pattern"):
             return
-        self._busy = True
-        try:
-            self._poll(now_ms)
-        finally:
-            self._busy = False
-
-    def _poll(self, now_ms: float) -> None:
         member = self._member
         member.polled(now_ms)
         if self._thread.failure is not None:
@@ -287,10 +277,6 @@ class ConsumerCoordinator:
         """Wait for the response; a `wakeup` meanwhile is raised afterwards."""
         while not response.done and (left_ms := deadline_ms - self._client.clock.now_ms()) > 0:
             errors.run(lambda: self._client.poll(until=response, timeout_ms=left_ms))
-
-    def close(self, deadline_ms: float) -> None:
-        """Leave for good. Safe to call twice."""
-        self.leave("the consumer is being closed", deadline_ms)
 
 
 class AssignmentChange(NamedTuple):

@@ -199,10 +199,6 @@ class ConsumerMembership:
         if self._thread is not None:
             self._thread.stop()
 
-    def close(self, deadline_ms: float) -> None:
-        """Leave for good. Safe to call twice."""
-        self.leave("the consumer is being closed", deadline_ms)
-
     def _send_leave(self, deadline_ms: float) -> None:
         """Send the last heartbeat, as soon as there is a coordinator, and wait for the response.
 

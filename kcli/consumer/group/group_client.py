@@ -10,6 +10,7 @@ from kcli.client.metrics import REBALANCES
 from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
 from kcli.consumer.group.group_membership import NO_GENERATION, Generation, Membership, RebalanceHooks
 from kcli.consumer.group.offset_commits import OffsetCommits
+from kcli.errors import KcliError
 from kcli.structs import GroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class GroupClient:
         self._on_assigned: Callback | None = None
         self._on_revoked: Callback | None = None
         self._on_lost: Callback | None = None
-        self._leave_deadline_ms = float("inf")
+        self._leave_deadline_ms: float | None = None  # None: the member is not leaving
+        self._in_callback = False
         self._rebalance_ms: float | None = None  # the time at which the rebalance in progress has begun
         self.membership: Membership | None = None
         self.lookup = CoordinatorLookup(client, config.group_id)
@@ -82,16 +84,24 @@ class GroupClient:
         generation = self._generation()
         text = "joined group %s as %s in generation %d; new partitions: %s"
         self._log(text, generation.member_id, generation.id, _listed(added))
-        _call(self._on_assigned, added)
+        self._call(self._on_assigned, added)
 
     def _revoked(self, partitions: list[TopicPartition]) -> None:
         self._log("group %s: %s gives up partitions: %s", self._generation().member_id, _listed(partitions))
-        _call(self._on_revoked, partitions)
+        self._call(self._on_revoked, partitions)
 
     def _lost(self, partitions: list[TopicPartition]) -> None:
         text = "group %s: this member was removed, and its partitions may belong to others: %s"
         logs.warning("kcli.consumer.group", text, self._group, _listed(partitions))
-        _call(self._on_lost, partitions)
+        self._call(self._on_lost, partitions)
+
+    def _call(self, callback: Callback | None, partitions: list[TopicPartition]) -> None:
+        if callback is not None:
+            self._in_callback = True
+            try:
+                callback(partitions)
+            finally:
+                self._in_callback = False
 
     def _log(self, text: str, *arguments: object) -> None:
         logs.info("kcli.consumer.group", text, self._group, *arguments)
@@ -102,11 +112,15 @@ class GroupClient:
     def _before_revocation(self, partitions: list[TopicPartition]) -> None:
         # The other members wait for this one, until max.poll.interval.ms.
         timeout_ms = min(self._config.default_api_timeout_ms, self._config.max_poll_interval_ms)
-        until_ms = min(self._client.clock.now_ms() + timeout_ms, self._leave_deadline_ms)
+        until_ms = self._client.clock.now_ms() + timeout_ms
+        if self._leave_deadline_ms is not None:
+            until_ms = min(until_ms, self._leave_deadline_ms)
         self.commits.before_revocation(partitions, until_ms)
 
     def poll(self, now_ms: float) -> None:
         """Run the membership, then the commits."""
+        if self._in_callback:
+            raise KcliError("a rebalance callback must not poll its own consumer")
         if self.membership is not None:
             self._note_rebalance(self.membership, now_ms)
             self.membership.poll(now_ms)
@@ -135,34 +149,22 @@ class GroupClient:
         return GroupMetadata(self._group, generation.id, generation.member_id, self._config.group_instance_id)
 
     def leave(self, reason: str, deadline_ms: float) -> None:
-        """Revoke the partitions and leave the group."""
-        if self.membership is not None:
-            self._leave_deadline_ms = deadline_ms
+        """Revoke the partitions and leave the group. Without effect in a callback of the same."""
+        if self.membership is not None and self._leave_deadline_ms is None:
             self._log("leaving group %s: %s", reason)
+            self._leave_deadline_ms = deadline_ms
             try:
                 self.membership.leave(reason, deadline_ms)
             finally:
-                self._leave_deadline_ms = float("inf")
+                self._leave_deadline_ms = None
 
     def close(self, deadline_ms: float) -> None:
         """Commit, leave the group, and finish the remaining commits."""
-        self._leave_deadline_ms = deadline_ms
-        failure: Exception | None = None
         try:
-            if self.membership is not None:
-                self._log("leaving group %s: the consumer is closed")
-                self.membership.close(deadline_ms)
-        except Exception as error:  # of a callback; the commits are owed all the same
-            failure = error
-        self.commits.close(deadline_ms)
-        if failure is not None:
-            raise failure
+            self.leave("the consumer is being closed", deadline_ms)
+        finally:  # after the exception of a callback the commits are owed all the same
+            self.commits.close(deadline_ms)
 
 
 def _listed(partitions: list[TopicPartition]) -> str:
     return ", ".join(map(str, partitions)) or "none"
-
-
-def _call(callback: Callback | None, partitions: list[TopicPartition]) -> None:
-    if callback is not None:
-        callback(partitions)

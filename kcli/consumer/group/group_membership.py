@@ -98,9 +98,6 @@ class Membership(Protocol):
     def leave(self, reason: str, deadline_ms: float) -> None:
         """Revoke the partitions (callbacks run) and leave the group. A static member does not leave (KIP-345)."""
 
-    def close(self, deadline_ms: float) -> None:
-        """Leave for good. Safe to call twice."""
-
 
 #: Heartbeat intervals that a member without partitions waits for others to give some up: one until they learn of it,
 #: one until this member learns of the next rebalance.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, ConfigError, KcliError, UnsupportedVersion, WakeupError
+from kcli.errors import BrokerError, ConfigError, UnsupportedVersion, WakeupError
 from kcli.protocol.messages.join_group import JoinGroupResponse
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitResponse,
@@ -284,22 +284,6 @@ def test_an_exception_of_a_callback_is_raised_by_poll_after_the_rebalance() -> N
         member.poll(100)
     member.poll()
     assert member.callbacks.taken() == [("assigned", [0, 1]), ("assigned", [0, 1])]
-
-
-def test_a_callback_may_seek_and_commit_but_not_poll() -> None:
-    cluster = two_partitions()
-    member = Member(cluster)
-    consumer = member.consumer
-
-    def assigned(partitions: list[TopicPartition]) -> None:
-        consumer.seek(T0, 1)
-        consumer.commit({T1: _offset(7)})
-        with pytest.raises(KcliError, match="a rebalance callback must not poll"):
-            consumer.poll(0)
-
-    consumer.subscribe(["t"], on_assigned=assigned)
-    assert member.poll() == ["b"]
-    assert cluster.committed == {T1: 7}
 
 
 def _offset(offset: int) -> object:
