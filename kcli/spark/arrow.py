@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from kcli.spark.arrow_arrays import binary_array, headers_array, number_array
+from kcli.protocol.records.arrow_arrays import binary_array, headers_array, number_array
 from kcli.spark.record_schema import BATCH_FACTS, MOST_MS
 from kcli.structs import TopicPartition
 

@@ -20,9 +20,9 @@ pa = pytest.importorskip("pyarrow")
 types = pytest.importorskip("pyspark.sql.types")
 
 from kcli.errors import ConfigError  # noqa: E402
+from kcli.protocol.records.arrow_arrays import binary_array  # noqa: E402
 from kcli.protocol.records.columns import RecordColumns  # noqa: E402
 from kcli.spark.arrow import batch_edges  # noqa: E402
-from kcli.spark.arrow_arrays import binary_array  # noqa: E402
 from kcli.spark.record_schema import CONNECTOR, HEADERS, SIZES, ddl, record_columns  # noqa: E402
 from tests.protocol.records.vectors import VECTORS  # noqa: E402
 

@@ -4,7 +4,8 @@
 the sections (`sections`: batches, checks, selection), decompresses (`decompression`), finds the boundaries of records
 (`record_boundaries`), reads their fields (`record_fields`, `varints`), and reads messages of formats 0 and 1
 (`legacy`). `control_records` decodes the markers of transactions instead, and `batch_columns.decode_headers` only batch
-headers, as `batch_table` has them. `builder.build_batch` encodes a batch of `NewRecords`, columns of bytes objects.
+headers, as `batch_table` has them. `arrow_arrays` makes Arrow of columns, for `RecordColumns.to_arrow` and for Spark.
+`builder.build_batch` encodes a batch of `NewRecords`, columns of bytes objects.
 `scan` and `summary` read the records of one batch in order, for the broker and for small lookups. `batch` has the
 layout of headers, one header by value (`BatchInfo`), and the walk from batch to batch.
 
@@ -28,5 +29,6 @@ over the buffer of the response (or over the decompressed buffer) and keep it in
 - Records that repeat offsets of earlier batches are dropped, and aborted transactions are skipped by their markers, as
   Java's consumer does.
 
-Tests: `test_vectors`, `test_hostile`, `test_properties` and `test_sections` test reading, `test_scan` the summaries.
+Tests: `test_vectors`, `test_hostile`, `test_properties` and `test_sections` test reading, `test_scan` the summaries,
+`test_arrow_table` and Spark's `test_arrow` the Arrow arrays.
 """

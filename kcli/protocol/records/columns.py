@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,12 @@ from kcli.protocol.records.record_fields import read_headers
 from kcli.protocol.records.varints import Ints
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
     from numpy.typing import NDArray
+
+    from kcli.structs import TopicPartition
 
 NO_TIMESTAMP, CREATE_TIME, APPEND_TIME = -1, 0, 1
 _TIMESTAMP_TYPES = {NO_TIMESTAMP: "none", CREATE_TIME: "create", APPEND_TIME: "append"}
@@ -34,6 +40,11 @@ class RecordColumns:
 
         for record in columns: ...                     # one `Record` per row
         columns.take(columns.timestamps_ms >= since)   # a selection, without copying keys or values
+
+    `to_arrow`, `to_pandas` and `to_polars` return them as a table of these libraries. The result of a whole poll is:
+
+        pyarrow.concat_tables(columns.to_arrow(tp) for tp, columns in consumer.poll(1000).items())
+        polars.concat(columns.to_polars(tp) for tp, columns in consumer.poll(1000).items())
     """
 
     __slots__ = (
@@ -127,6 +138,67 @@ class RecordColumns:
         """Return every value, copied from the buffer; None is null."""
         return _copy_spans(self.buffer, self.value_starts, self.value_lengths)
 
+    def to_arrow(self, tp: TopicPartition | None = None) -> pyarrow.Table:
+        """Return the records as a `pyarrow.Table`. ImportError without pyarrow (`kcli-kafka[arrow]`).
+
+        | column | type | null |
+        |---|---|---|
+        | topic, partition | string, int32 | never; absent without `tp`, the partition of the records |
+        | offset | int64 | never |
+        | timestamp | timestamp[ms, tz=UTC] | a record of message format 0, which has none |
+        | key, value | binary | a null; an empty one is not null |
+        | headers | list<struct<name: string, value: binary>> | never; a value in it may be null |
+
+        >>> from kcli import Consumer
+        >>> with Consumer("orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        ...     tables = [columns.to_arrow(tp) for tp, columns in consumer.columns(to_end=True)]
+        >>> import pyarrow
+        >>> orders = pyarrow.concat_tables(tables).sort_by("key")
+        >>> orders.select(["partition", "offset", "key", "value"]).to_pylist()[0]
+        {'partition': 0, 'offset': 0, 'key': b'a', 'value': b'1'}
+
+        Numbers are those of these columns, without a copy; keys and values are copied once, without an object for each.
+        Merged records (`partitions`) keep their own partitions. Keys or values of more than 2 GiB together raise
+        `pyarrow.ArrowInvalid`.
+        """
+        _require("pyarrow", "to_arrow", "arrow")
+        from kcli.protocol.records.arrow_arrays import record_table
+
+        return record_table(self, tp)
+
+    def to_pandas(self, tp: TopicPartition | None = None) -> pandas.DataFrame:
+        """Return the records as a `pandas.DataFrame`, with the columns of `to_arrow`.
+
+        Keys and values are `bytes` or None, headers an array of dicts. ImportError without pandas
+        (`kcli-kafka[pandas]`).
+
+        >>> from kcli import Consumer
+        >>> with Consumer("orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        ...     frames = [columns.to_pandas(tp) for tp, columns in consumer.columns(to_end=True)]
+        >>> import pandas
+        >>> int(pandas.concat(frames)["value"].map(int).sum())
+        6
+        """
+        _require("pandas", "to_pandas", "pandas")
+        return self.to_arrow(tp).to_pandas()
+
+    def to_polars(self, tp: TopicPartition | None = None) -> polars.DataFrame:
+        """Return the records as a `polars.DataFrame`, with the columns of `to_arrow`.
+
+        ImportError without polars (`kcli-kafka[polars]`).
+
+        >>> from kcli import Consumer
+        >>> with Consumer("orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        ...     frames = [columns.to_polars(tp) for tp, columns in consumer.columns(to_end=True)]
+        >>> import polars
+        >>> polars.concat(frames)["value"].cast(polars.String).cast(polars.Int64).sum()
+        6
+        """
+        _require("polars", "to_polars", "polars")
+        import polars
+
+        return polars.DataFrame(self.to_arrow(tp))
+
     def headers(self, index: int) -> list[tuple[str, bytes | None]]:
         """Return the headers of one record, in order.
 
@@ -166,6 +238,15 @@ class RecordColumns:
 
 
 _ARRAYS = tuple(name for name in RecordColumns.__slots__ if name not in ("buffer", "partitions", "within"))
+
+
+def _require(package: str, method: str, extra: str) -> None:
+    """Raise ImportError with the extra to install if the package cannot be imported."""
+    try:
+        import_module(package)
+    except ImportError as error:
+        need = f"{method} needs the Python package {package}: pip install 'kcli-kafka[{extra}]'"
+        raise ImportError(need, name=package) from error
 
 
 def _copy_spans(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kcli.protocol.records.arrow_arrays import binary_array
 from kcli.schemas.serdes import DecodeError
-from kcli.spark.arrow_arrays import binary_array
 from kcli.spark.decoding.column_types import arrow_type, converter
 
 if TYPE_CHECKING:

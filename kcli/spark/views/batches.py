@@ -92,7 +92,7 @@ def _ints(values: Ints) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    from kcli.spark.arrow_arrays import number_array
+    from kcli.protocol.records.arrow_arrays import number_array
 
     return number_array(values.astype(np.int32), pa.int32(), values < 0)
 
@@ -100,7 +100,7 @@ def _ints(values: Ints) -> Any:
 def _longs(values: Ints) -> Any:
     import pyarrow as pa
 
-    from kcli.spark.arrow_arrays import number_array
+    from kcli.protocol.records.arrow_arrays import number_array
 
     return number_array(values, pa.int64(), values < 0)
 
@@ -108,7 +108,7 @@ def _longs(values: Ints) -> Any:
 def _times(values_ms: Ints) -> Any:
     import pyarrow as pa
 
-    from kcli.spark.arrow_arrays import number_array
+    from kcli.protocol.records.arrow_arrays import number_array
 
     return number_array(values_ms.clip(max=MOST_MS) * 1000, pa.timestamp("us", tz="UTC"), values_ms < 0)
 
