@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "kcli"
 GROUND = {
     "",
+    "arguments",
     "errors",
     "error_codes",
     "structs",
@@ -22,6 +23,7 @@ GROUND = {
     "logs",
     "patterns",
     "metric",
+    "other_clients",
     "private_files",
     "secret",
     "settings",

@@ -102,7 +102,7 @@ def test_the_command_line_prints_no_line_of_the_library() -> None:
     run = subprocess.run([sys.executable, "-m", "kcli", *lookup], capture_output=True, text=True, check=False)
     assert run.stderr.count("\n") == 1
     assert "no connection: " not in run.stderr
-    library = "from kcli import Admin; Admin(bootstrap_servers='127.0.0.1:1', timeout_s=0.5).list_topics()"
+    library = "from kcli import Admin; Admin(bootstrap_servers='127.0.0.1:1', timeout_ms=500).list_topics()"
     run = subprocess.run([sys.executable, "-c", library], capture_output=True, text=True, check=False)
     assert run.stderr.startswith("no connection: 127.0.0.1:1")
 

@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 import kcli
+from kcli import arguments
 from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.client.config import ConsumerConfig, ProducerConfig
 
@@ -38,6 +40,26 @@ PUBLIC = {
     "WakeupError",
 }
 TAUGHT = ("Admin", "AsyncAdmin", "Consumer", "Producer")
+#: Classes of the library that `kcli` does not name, and what programs of its users call.
+ALSO_PUBLIC = (
+    "kcli.broker.testing.control.Control",
+    "kcli.broker.testing.embedded.EmbeddedBroker",
+    "kcli.broker.testing.embedded_cluster.EmbeddedCluster",
+    "kcli.broker.testing.process_cluster.ProcessCluster",
+    "kcli.client.request_future.RequestFuture",
+    "kcli.consumer.share.share_consumer.ShareConsumer",
+    "kcli.admin.snapshots.SnapshotStore",
+    "kcli.schemas.registry_client.SchemaRegistry",
+    "kcli.spark.commit_listener.commit_to_group",
+    "kcli.spark.register",
+)
+#: Words of a name that mean a time or a duration. Its unit is milliseconds, and the name says so.
+TIME_WORDS = re.compile(
+    "(^|_)(age|backoff|deadline|delay|duration|elapsed|idle|interval|lag|linger|patience|pause|period|s|secs?|seconds|"
+    "since|sleep|time|timeouts?|timestamps?|ttl|until|wait)(_|$)"
+)
+#: They take no time but a condition, a place in a log, or a yes and a no.
+NO_TIMES = {("wait_for_group", "until"), ("group_lag", "time_lag"), ("flush", "deadline_ms")}
 STUB = Path(kcli.__file__).with_suffix(".pyi")
 
 
@@ -131,6 +153,80 @@ def test_the_ways_that_the_errors_name_accept_properties() -> None:
         pass
     with kcli.Admin(**properties) as admin:  # type: ignore[arg-type]
         assert "kafka:1" in repr(admin)
+
+
+def public_callables() -> Iterator[tuple[str, Any]]:
+    """The functions, constructors and methods that the users of the library call."""
+    objects = {name: getattr(kcli, name) for name in kcli.__all__ if name != "__version__"}
+    for path in ALSO_PUBLIC:
+        module, _, name = path.rpartition(".")
+        objects[name] = getattr(importlib.import_module(module), name)
+    for name, value in objects.items():
+        if not inspect.isclass(value):
+            yield name, value
+        elif not issubclass(value, BaseException):
+            yield name, value.__init__
+            yield from ((f"{name}.{method}", member) for method, member in public_members(value))
+
+
+def is_time_in_another_unit(name: str) -> bool:
+    """Return whether a parameter is a time without `_ms`, or a time of an internal clock."""
+    return bool(TIME_WORDS.search(name)) and (not name.endswith("_ms") or "deadline" in name)
+
+
+def test_times_have_one_unit_in_all_public_calls() -> None:
+    found, seen = [], 0
+    for name, call in public_callables():
+        function = call.__func__ if isinstance(call, classmethod) else call
+        for parameter in inspect.signature(function).parameters if callable(function) else ():
+            seen += 1
+            if is_time_in_another_unit(parameter) and (name.rpartition(".")[2], parameter) not in NO_TIMES:
+                found.append(f"{name}({parameter})")
+    assert seen > 150
+    assert found == [], "name it ..._ms, in milliseconds"
+
+
+@pytest.mark.parametrize("name", ["timeout", "timeout_s", "interval_s", "deadline_ms", "idle_s", "wait", "max_age"])
+def test_the_rule_for_times_finds_other_units(name: str) -> None:
+    assert is_time_in_another_unit(name)
+    assert not is_time_in_another_unit("timeout_ms")
+    assert not is_time_in_another_unit("partitions")
+
+
+@pytest.mark.parametrize("name", ["Admin", "Consumer"])
+def test_each_annotation_of_a_checked_class_is_understood(name: str) -> None:
+    """Every name in it is a type of the table, an alias with its meaning, or a class that the module imports."""
+    cls = getattr(kcli, name)
+    module = ast.parse(inspect.getsource(importlib.import_module(cls.__module__)))
+    origins = {
+        alias.asname or alias.name: node.module
+        for node in ast.walk(module)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    checked_methods = 0
+    for method, member in public_members(cls):
+        function = member.__func__ if isinstance(member, classmethod) else member
+        if not hasattr(function, "__wrapped__"):
+            continue
+        aliases: dict[str, str] = inspect.getclosurevars(function).nonlocals["aliases"]
+        checked_methods += 1
+        for alias, meaning in aliases.items():
+            assert definition_of(origins[alias], alias).startswith(meaning.replace('"', ""))
+        for parameter in list(inspect.signature(function).parameters.values())[1:]:
+            for word in set(re.findall(r"[A-Za-z_]\w*", str(parameter.annotation))) - aliases.keys():
+                known = word in arguments.KNOWN_NAMES
+                assert known or inspect.isclass(getattr(importlib.import_module(str(origins[word])), word)), (method, word)
+    assert checked_methods > 20
+
+
+def definition_of(module: str, alias: str) -> str:
+    """The meaning of a type alias in the source of its module, without quotes."""
+    for node in ast.walk(ast.parse(inspect.getsource(importlib.import_module(module)))):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == alias for target in targets):
+            return re.sub("['\"]", "", ast.unparse(node.value))  # type: ignore[attr-defined]
+    raise AssertionError(f"{module} does not define {alias}")
 
 
 def test_importing_kcli_imports_nothing_else() -> None:

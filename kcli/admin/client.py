@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from kcli.arguments import check_duration, checked
 from kcli.errors import ConfigError
 from kcli.text import compile_regex
 
@@ -43,12 +44,18 @@ T = TypeVar("T")
 DEFAULT_REASON = "removed with kcli"
 
 
+@checked(
+    IfNoRecord='Literal["refuse", "end", "skip"]',
+    IfOutOfRange='Literal["refuse", "clamp", "skip"]',
+    Scope="Mapping[str, Sequence[int] | None] | None",
+    Target="Place | ToCurrent | ShiftBy | FromOffsets",
+)
 class Admin:
     """Administration of a cluster: topics, groups, committed offsets, assignments.
 
     >>> from kcli import Admin
     >>> from kcli.log_place import LOG_START
-    >>> with Admin(bootstrap, timeout_s=10) as admin:
+    >>> with Admin(bootstrap, timeout_ms=10_000) as admin:
     ...     lag = admin.group_lag("billing")
     ...     plan = admin.plan_reset(["billing"], LOG_START, topics={"orders": [0]})
     >>> [row.committed.offset for row in lag.values["billing"].partitions if row.committed]
@@ -59,19 +66,19 @@ class Admin:
     `admin.apply(plan)` writes the plan; `admin.undo()` restores the offsets that were committed before.
 
     Settings are Kafka's client properties with underscores (`security_protocol`, `client_id`, ...); an unknown name
-    raises ConfigError. Each call takes at most `timeout_s` seconds in all, retries included; what is not known by then
-    raises TimeoutExpired. Without `timeout_s` it is `default_api_timeout_ms`, and without both 30 seconds.
+    raises ConfigError. Each call takes at most `timeout_ms` milliseconds in all, retries included; what is not known by
+    then raises TimeoutExpired. Without `timeout_ms` it is `default_api_timeout_ms`, and without both 30 seconds.
 
     A call on several topics, groups or partitions returns `Results`: the values by name, and the errors by name of
     those that failed. An error that concerns the whole call is raised. Plans change nothing before they are applied. No
     call joins a group; a call never creates a topic that it only asks for.
 
     There is no thread. An `Admin` belongs to one thread, connects with the first call, and is closed by the `with`
-    block or `close`.
+    block or `close`. An argument of a wrong type is a TypeError before anything is sent.
     """
 
     def __init__(
-        self, bootstrap_servers: str = "localhost:9092", timeout_s: float | None = None, **settings: Value | None
+        self, bootstrap_servers: str = "localhost:9092", *, timeout_ms: float | None = None, **settings: Value | None
     ) -> None:
         """Make a client from settings. No connection is made before the first call."""
         from kcli.client.config import ClientConfig, not_settings
@@ -80,13 +87,12 @@ class Admin:
         if not isinstance(bootstrap_servers, str | list | tuple):
             advice = "keywords, Admin(bootstrap_servers=...), or Admin(**properties)"
             raise not_settings(bootstrap_servers, "an address", advice)
-        if not isinstance(timeout_s, int | float | None):
-            raise not_settings(timeout_s, "a number of seconds", "timeout_s=30")
-        if timeout_s is not None and not timeout_s > 0:
-            raise ConfigError(f"timeout_s: {timeout_s} is not valid; use a number of seconds above 0")
+        check_duration("timeout_ms", timeout_ms, owner="Admin")
+        if timeout_ms == 0:
+            raise ConfigError("timeout_ms: 0 is not valid; use a number of milliseconds above 0")
         defaults: dict[str, Value | None] = {"allow_auto_create_topics": False, "default_api_timeout_ms": 30_000}
         config = ClientConfig.from_keywords({**defaults, "bootstrap_servers": bootstrap_servers, **settings})
-        self._timeout_ms = config.default_api_timeout_ms if timeout_s is None else timeout_s * 1000
+        self._timeout_ms = config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         self._client = connect(config)
 
     def __repr__(self) -> str:
@@ -109,8 +115,8 @@ class Admin:
         """
         return self._client.metrics.snapshot("admin-client", self._client.clock.now_ms())
 
-    def _deadline_ms(self) -> float:
-        return self._client.clock.now_ms() + self._timeout_ms
+    def _deadline_ms(self, timeout_ms: float | None = None) -> float:
+        return self._client.clock.now_ms() + (self._timeout_ms if timeout_ms is None else timeout_ms)
 
     # Cluster and topics
 
@@ -302,19 +308,22 @@ class Admin:
             self._client, names, self._deadline_ms(), isolation_level=levels[isolation_level], time_lag=time_lag
         )
 
-    def wait_for_group(self, name: str, until: str, *, interval_s: float = 1.0) -> WaitResult:
-        """Wait until a group is "empty", "stable", or meets a condition such as "lag<=0"; at most `timeout_s` seconds.
+    def wait_for_group(
+        self, name: str, until: str, *, timeout_ms: float | None = None, interval_ms: float = 1_000
+    ) -> WaitResult:
+        """Wait until a group is "empty", "stable", or meets a condition such as "lag<=0", and look every `interval_ms`.
 
-        The result has `reached` False if the time passed first. A group that does not exist yet is waited for, except
-        with "empty": BrokerError, GROUP_ID_NOT_FOUND. ConfigError for a condition that is not valid.
+        The result has `reached` False if `timeout_ms` (default: that of all calls) passed first. A group that does not
+        exist yet is waited for, except with "empty": BrokerError, GROUP_ID_NOT_FOUND. ConfigError for a condition that
+        is not valid.
         """
         from kcli.admin.groups.group_conditions import parse_until, wait_for_group
 
         condition = parse_until(until)
-        return wait_for_group(self._client, name, condition, self._deadline_ms(), interval_ms=interval_s * 1000)
+        return wait_for_group(self._client, name, condition, self._deadline_ms(timeout_ms), interval_ms=interval_ms)
 
-    def explain_groups(self, *names: str, interval_s: float = 6.0) -> Results[str, list[Finding]]:
-        """Return the reasons why groups make no progress, most severe first, from two observations `interval_s` apart.
+    def explain_groups(self, *names: str, interval_ms: float = 6_000) -> Results[str, list[Finding]]:
+        """Return the reasons why groups make no progress, most severe first, from two observations `interval_ms` apart.
 
         Each finding has its evidence and advice. An interval above auto.commit.interval.ms is recommended.
         """
@@ -322,7 +331,7 @@ class Admin:
         from kcli.admin.explain.rules import explain
         from kcli.client.requests import Results
 
-        observed = observe_twice(self._client, dict.fromkeys(names), interval_s * 1000, self._timeout_ms)
+        observed = observe_twice(self._client, dict.fromkeys(names), interval_ms, self._timeout_ms)
         return Results({name: explain(seen) for name, seen in observed.values.items()}, observed.errors)
 
     def plan_group_deletion(self, *names: str) -> Plan[Row[GroupSurvey]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from kcli import logs
+from kcli.arguments import checked
 from kcli.client.config import ClientConfig, ConsumerConfig, check_callables, not_settings
 from kcli.client.metrics import MetricGroups, merged
 from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
@@ -92,6 +93,7 @@ Records = dict[TopicPartition, "RecordColumns"]
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
+@checked(Callback="Callable")
 class Consumer:
     """A reader of topics.
 
@@ -520,7 +522,9 @@ class Consumer:
 
     @_one_thread
     def poll(self, timeout_ms: float) -> dict[TopicPartition, RecordColumns]:
-        """Return the records of each partition as columns as soon as there are some, {} at the timeout.
+        """Return the records of each partition as columns as soon as there are some, {} after `timeout_ms`.
+
+        The unit is milliseconds, unlike in confluent-kafka: `poll(1000)` waits for at most a second.
 
         Raise the error that stops a partition after all records before it were returned, and again at each poll until
         the caller seeks: OffsetOutOfRange and NoOffset if auto.offset.reset is none, LogTruncated, RecordTooLarge,
@@ -717,8 +721,6 @@ class Consumer:
 
     def _deadline_ms(self, timeout_ms: float | None) -> float:
         wait_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        if not wait_ms >= 0:
-            raise ValueError(f"timeout_ms must not be negative; got {timeout_ms}")
         deadline_ms = self._client.clock.now_ms() + wait_ms
         return deadline_ms if self._close_deadline_ms is None else min(deadline_ms, self._close_deadline_ms)
 
@@ -730,14 +732,15 @@ class Consumer:
         self._client.wakeup()
 
     @functools.partial(_one_thread, after_close=True)
-    def close(self, timeout_ms: float = _CLOSE_TIMEOUT_MS) -> None:
-        """Commit what is due, leave the group (callbacks run) and close the connections, within `timeout_ms`.
+    def close(self, timeout_ms: float | None = None) -> None:
+        """Commit what is due, leave the group (callbacks run) and close the connections, within `timeout_ms` (30 s).
 
         Callbacks may use the consumer, to commit for example; their calls end with `timeout_ms`, too. No wakeup
         interrupts this, and the connections are closed also after an error. Safe to call twice.
         """
         if self._closed or self._close_deadline_ms is not None:
             return
+        timeout_ms = _CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms
         deadline_ms = self._close_deadline_ms = self._deadline_ms(timeout_ms)
         with self._client.without_wakeups():
             try:

@@ -41,7 +41,7 @@ def commit_to_group(
     query_name: str | None = None,
     source: int = 0,
     checkpoint: str | None = None,
-    idle_s: float = 3_600,
+    idle_ms: float = 3_600_000,
     say: Callable[[str], object] | None = None,
 ) -> GroupCommitter:
     """Commit the position of a streaming query to `group` while it runs. Works over Spark Connect as well.
@@ -50,7 +50,7 @@ def commit_to_group(
     given). `options` are those of the source; only `kafka.*` are used. `source` is the index of the Kafka source among
     the query's sources. `checkpoint`, a local folder, makes the group up to date at once: a query that ended before may
     not have committed its last batch. For a running query the folder is found, except over Connect. The same offsets
-    are committed again after `idle_s` seconds without progress (0: never).
+    are committed again after `idle_ms` milliseconds without progress (0: never).
 
     Raises GroupInUse if the group has live members, ConfigError for options, and broker errors of this first check.
     Later errors are passed to `say` (default: standard error), and the query continues. Use the result in a `with`
@@ -63,7 +63,7 @@ def commit_to_group(
     except BaseException:
         commits.close()
         raise
-    committer = GroupCommitter(commits, source, query_name, idle_s, say or (lambda text: log_reports([text])))
+    committer = GroupCommitter(commits, source, query_name, idle_ms / 1000, say or (lambda text: log_reports([text])))
     committer.attach(target, checkpoint)
     return committer
 

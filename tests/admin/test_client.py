@@ -41,7 +41,7 @@ def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def admin(broker: EmbeddedBroker) -> Iterator[Admin]:
-    with Admin(broker.address, timeout_s=10) as admin:
+    with Admin(broker.address, timeout_ms=10_000) as admin:
         yield admin
 
 
@@ -108,16 +108,16 @@ def test_groups_are_listed_described_and_measured(admin: Admin) -> None:
 
 
 def test_a_wait_returns_the_state_that_was_reached(broker: EmbeddedBroker) -> None:
-    with Admin(broker.address, timeout_s=0.3) as admin:
+    with Admin(broker.address, timeout_ms=300) as admin:
         assert admin.wait_for_group("billing", "empty").reached
-        result = admin.wait_for_group("billing", "lag<=0", interval_s=0.05)
+        result = admin.wait_for_group("billing", "lag<=0", interval_ms=50)
         assert (result.reached, result.lag, result.values) == (False, 1, "lag is 1")
         with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
             admin.wait_for_group("none", "empty")
 
 
 def test_findings_explain_a_group_without_members(admin: Admin) -> None:
-    (finding,) = admin.explain_groups("billing", interval_s=0.01).values["billing"]
+    (finding,) = admin.explain_groups("billing", interval_ms=10).values["billing"]
     assert (finding.severity, finding.kind) == ("problem", "no-members")
 
 
@@ -201,10 +201,13 @@ def test_members_are_removed_and_the_next_assignment_is_forecast(broker: Embedde
 
 
 def test_the_timeout_of_a_call_is_a_setting_too() -> None:
-    """Kafka's default.api.timeout.ms; an explicit timeout_s takes precedence, as a timeout of a call does in Java."""
+    """Kafka's default.api.timeout.ms; an explicit timeout_ms takes precedence, as a timeout of a call does in Java."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        for admin in (Admin(address, default_api_timeout_ms=50), Admin(address, 0.05, default_api_timeout_ms=60_000)):
+        for admin in (
+            Admin(address, default_api_timeout_ms=50),
+            Admin(address, timeout_ms=50, default_api_timeout_ms=60_000),
+        ):
             began_s = time.monotonic()
             with admin, pytest.raises(TimeoutExpired):
                 admin.list_topics()
@@ -214,7 +217,7 @@ def test_the_timeout_of_a_call_is_a_setting_too() -> None:
 def test_settings_are_checked_before_a_connection_is_made() -> None:
     with pytest.raises(ConfigError, match="there is no setting clientid; did you mean client_id"):
         Admin(clientid="x")
-    with pytest.raises(ConfigError, match="timeout_s: 0 is not valid"):
-        Admin(timeout_s=0)
+    with pytest.raises(ConfigError, match="timeout_ms: 0 is not valid"):
+        Admin(timeout_ms=0)
     with Admin("127.0.0.1:1") as admin:
         assert repr(admin) == "<Admin 127.0.0.1:1>"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
+from kcli.arguments import checked
 from kcli.client.backoff import Backoff
 from kcli.consumer.group.coordinator_lookup import CoordinatorLookup
 from kcli.consumer.group.kip848_protocol import HeartbeatTiming, reaction_to
@@ -74,6 +75,7 @@ class _Exchange(NamedTuple):
     acknowledged: _Acknowledged
 
 
+@checked()
 class ShareConsumer:
     """Acquires records with `poll`; the caller acknowledges all of them with `acknowledge` before the next poll.
 

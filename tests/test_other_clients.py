@@ -1,0 +1,264 @@
+"""Names of other clients: each error says what to write instead, and each name that it says exists."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import pytest
+
+import kcli
+from kcli.broker.testing.embedded import EmbeddedBroker
+from kcli.log_place import LOG_START
+from kcli.other_clients import METHODS, PARAMETERS
+
+PARTITIONS = 'a list of TopicPartition, such as [TopicPartition("orders", 0)]'
+OFFSETS = (
+    'a dict from a TopicPartition to an OffsetAndMetadata, or None, such as {TopicPartition("orders", 0): '
+    "OffsetAndMetadata(100)}"
+)
+SCOPE = 'a dict from a str to a list of int or None, or None, such as {"orders": [0]}'
+TARGET = "a Place, a ToCurrent, a ShiftBy or a FromOffsets, such as kcli.log_place.LOG_START"
+TOPICS = 'a list of NewTopic, such as [NewTopic("orders", partitions=3)]'
+#: Names in the texts that are no members of kcli: variables of an example.
+EXAMPLES = {
+    "read_committed",
+    "consumer",
+    "next",
+    "name",
+    "offset",
+    "partition",
+    "topic",
+    "partitions",
+    "offsets",
+    "names",
+    "NewTopic",
+}
+
+
+def parameters_of(cls: type) -> set[str]:
+    """The parameters of all public methods of a class, and of its constructor."""
+    members = [
+        cls.__init__,
+        *(getattr(cls, name) for name in dir(cls) if not name.startswith("_") and hasattr(cls, name)),
+    ]
+    return {name for member in members if callable(member) for name in inspect.signature(member).parameters}
+
+
+def names_in(advice: str) -> set[str]:
+    """The names that an advice says: calls, keywords, and words that are not English ones."""
+    calls = re.findall(r"[\w.]+(?=\()", advice)
+    keywords = re.findall(r"\w+(?==)", advice)
+    snakes = re.findall(r"(?<![\w.])[a-z]+(?:_[a-z]+)+\b", advice)
+    return {*calls, *keywords, *snakes} - EXAMPLES
+
+
+def exists(name: str, cls: type) -> bool:
+    """Return whether a name is one of a class, of another public class, of a parameter, or of a setting."""
+    from kcli.client.config import ConsumerConfig, ProducerConfig
+    from kcli.client.librdkafka import KAFKA_NAMES
+
+    owner, _, member = name.rpartition(".")
+    if owner == "consumer":
+        owner = "Consumer"
+    settings = {*ConsumerConfig.SETTINGS, *ProducerConfig.SETTINGS, *KAFKA_NAMES}
+    return (
+        hasattr(getattr(kcli, owner) if owner else cls, member)
+        or hasattr(kcli, name)
+        or name in parameters_of(cls)
+        or name.replace("_", ".") in settings
+    )
+
+
+@pytest.mark.parametrize("owner", sorted(METHODS))
+def test_each_method_of_another_client_has_an_advice_whose_names_exist(owner: str) -> None:
+    cls = getattr(kcli, owner)
+    for name, advice in METHODS[owner].items():
+        unknown = {word for word in names_in(advice) if not exists(word, cls)}
+        assert names_in(advice), (name, advice)
+        assert not unknown, (name, advice)
+
+
+def test_each_parameter_of_another_client_has_an_advice_whose_names_exist() -> None:
+    for name, (required, advice) in PARAMETERS.items():
+        classes = [cls for cls in (kcli.Admin, kcli.Consumer, kcli.Producer) if required in parameters_of(cls)]
+        assert classes, (name, required)
+        for cls in classes:
+            assert name not in parameters_of(cls) or (cls, name) == (kcli.Producer, "deadline_ms")
+        assert any(all(exists(word, cls) for word in names_in(advice)) for cls in classes), (name, advice)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Any:
+    with EmbeddedBroker() as serving:
+        serving.create_topic("orders")
+        yield serving
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda c: c.consume(500),
+            "Consumer has no consume; use poll(timeout_ms), which returns at most max_poll_records records",
+        ),
+        (
+            lambda c: c.getmany(timeout_ms=5),
+            "Consumer has no getmany; use poll(timeout_ms), which returns at most max_poll_records records",
+        ),
+        (lambda c: c.store_offsets(None), "Consumer has no store_offsets; use commit(offsets)"),
+        (lambda c: c.nothing, "'Consumer' object has no attribute 'nothing'"),
+    ],
+)
+def test_a_method_of_another_client_is_an_attribute_error(broker: EmbeddedBroker, call: Any, sentence: str) -> None:
+    with kcli.Consumer(bootstrap_servers=broker.address) as consumer, pytest.raises(AttributeError) as caught:
+        call(consumer)
+    assert str(caught.value) == sentence
+
+
+def test_names_of_other_clients_are_no_members() -> None:
+    """`hasattr`, completion and type checkers see the methods that exist."""
+    for owner, names in METHODS.items():
+        cls = getattr(kcli, owner)
+        assert not [name for name in names if hasattr(cls, name)]
+    assert "list_consumer_groups" in repr(vars(kcli.Admin)["list_consumer_groups"])
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda c: c.poll(timeout=1.0), "Consumer.poll has no parameter timeout; use timeout_ms, in milliseconds"),
+        (
+            lambda c: c.poll(max_records=5, timeout_ms=1),
+            "Consumer.poll has no parameter max_records; use the setting max_poll_records",
+        ),
+        (
+            lambda c: c.commit(message=object()),
+            "Consumer.commit has no parameter message; use "
+            "offsets={TopicPartition(topic, partition): OffsetAndMetadata(offset + 1)}",
+        ),
+        (
+            lambda c: c.commit(asynchronous=False),
+            "Consumer.commit has no parameter asynchronous; use commit_async(), which returns at once",
+        ),
+        (
+            lambda c: c.subscribe(["a"], listener=1),
+            "Consumer.subscribe has no parameter listener; use on_assigned, on_revoked and on_lost",
+        ),
+        (lambda c: c.subscribe(["a"], on_assign=1), "Consumer.subscribe has no parameter on_assign; use on_assigned"),
+        (lambda c: c.close(timeout_s=1), "Consumer.close has no parameter timeout_s; use timeout_ms, in milliseconds"),
+        (
+            lambda c: c.assign(["orders"]),
+            f"Consumer.assign: partitions must be {PARTITIONS}; got a list with a str",
+        ),
+        (
+            lambda c: c.assign([("orders", 0)]),
+            f"Consumer.assign: partitions must be {PARTITIONS}; got a list with a tuple",
+        ),
+        (
+            lambda c: c.subscribe("orders"),
+            'Consumer.subscribe: topics must be a list of str, such as ["orders"]; got a str',
+        ),
+        (
+            lambda c: c.seek("orders", 0, 5),
+            'Consumer.seek: tp must be a TopicPartition, such as TopicPartition("orders", 0); got a str',
+        ),
+        (
+            lambda c: c.pause("orders"),
+            f"Consumer.pause: partitions must be {PARTITIONS}; got a str",
+        ),
+        (
+            lambda c: c.commit({("orders", 0): 5}),
+            f"Consumer.commit: offsets must be {OFFSETS}; got a dict with a tuple as a key",
+        ),
+        (
+            lambda c: c.commit_async(callback="f"),
+            "Consumer.commit_async: callback must be a function or None; got a str",
+        ),
+        (
+            lambda c: c.committed("orders"),
+            f"Consumer.committed: partitions must be {PARTITIONS}; got a str",
+        ),
+        (lambda c: c.poll("5"), "Consumer.poll: timeout_ms must be a number of milliseconds; got a str"),
+        (lambda c: c.records(to_end="no"), "Consumer.records: to_end must be True or False; got a str"),
+        (lambda c: kcli.Consumer.from_config({}), "Consumer.from_config: config must be a ConsumerConfig; got a dict"),
+    ],
+)
+def test_a_wrong_argument_of_a_consumer_is_one_sentence(broker: EmbeddedBroker, call: Any, sentence: str) -> None:
+    settings = {"bootstrap_servers": broker.address, "group_id": "billing"}
+    with kcli.Consumer(**settings) as consumer, pytest.raises(TypeError) as caught:
+        call(consumer)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda a: a.list_topics(timeout=10),
+            "Admin.list_topics has no parameter timeout; use Admin(timeout_ms=...), which limits each call",
+        ),
+        (
+            lambda a: a.wait_for_group("g", "empty", interval_s=1),
+            "Admin.wait_for_group has no parameter interval_s; use interval_ms, in milliseconds",
+        ),
+        (
+            lambda a: a.wait_for_group("g", "empty", timeout_s=1),
+            "Admin.wait_for_group has no parameter timeout_s; use timeout_ms, in milliseconds",
+        ),
+        (
+            lambda a: a.plan_reset("billing", LOG_START),
+            'Admin.plan_reset: groups must be a list of str, such as ["name"]; got a str',
+        ),
+        (
+            lambda a: a.plan_reset(["billing"], "start"),
+            f"Admin.plan_reset: target must be {TARGET}; got a str",
+        ),
+        (
+            lambda a: a.plan_reset(["billing"], LOG_START, topics=["orders"]),
+            f"Admin.plan_reset: topics must be {SCOPE}; got a list",
+        ),
+        (
+            lambda a: a.plan_reset(["billing"], LOG_START, if_no_record="start"),
+            'Admin.plan_reset: if_no_record must be "refuse", "end" or "skip"; got \'start\'',
+        ),
+        (
+            lambda a: a.create_topics(["orders"]),
+            f"Admin.create_topics: topics must be {TOPICS}; got a list with a str",
+        ),
+        (
+            lambda a: a.create_topics(new_topics=[]),
+            "Admin.create_topics has no parameter new_topics; use topics=[NewTopic(name, partitions)]",
+        ),
+        (lambda a: a.create_topic("orders", "3"), "Admin.create_topic: partitions must be an int; got a str"),
+        (
+            lambda a: a.create_topic("orders", num_partitions=3),
+            "Admin.create_topic has no parameter num_partitions; use partitions",
+        ),
+        (
+            lambda a: a.describe_topics(["orders"]),
+            "Admin.describe_topics: names must be a str, such as describe_topics(*names); got a list",
+        ),
+        (lambda a: a.apply("plan"), "Admin.apply: plan must be an OffsetPlan; got a str"),
+        (
+            lambda a: a.snapshots(folder="snapshots"),
+            'Admin.snapshots: folder must be a Path or None, such as Path("snapshots"); got a str',
+        ),
+        (lambda a: a.delete_topics(["orders"]), "Admin.delete_topics: plan must be a Plan; got a list"),
+        (lambda a: a.group_lag("g", time_lag=1), "Admin.group_lag: time_lag must be True or False; got an int"),
+        (lambda a: kcli.Admin(timeout_ms="5"), "Admin: timeout_ms must be a number of milliseconds or None; got a str"),
+    ],
+)
+def test_a_wrong_argument_of_an_admin_is_one_sentence(call: Any, sentence: str) -> None:
+    """Before anything is sent: no broker is needed."""
+    with kcli.Admin("127.0.0.1:1") as admin, pytest.raises(TypeError) as caught:
+        call(admin)
+    assert str(caught.value) == sentence
+
+
+def test_a_negative_timeout_of_an_admin_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^Admin: timeout_ms must not be negative; got nan$"):
+        kcli.Admin(timeout_ms=float("nan"))
+    with kcli.Admin("127.0.0.1:1") as admin, pytest.raises(ValueError, match="timeout_ms must not be negative; got -5"):
+        admin.wait_for_group("billing", "empty", timeout_ms=-5)
