@@ -15,6 +15,8 @@ from kcli.text import compile_regex
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from typing_extensions import Unpack
+
     from kcli.admin.assignments import LiveGroup
     from kcli.admin.cluster import ClusterDescription
     from kcli.admin.explain.findings import Finding
@@ -32,11 +34,11 @@ if TYPE_CHECKING:
     from kcli.admin.topics import CreatedTopic, NewTopic, TopicSize
     from kcli.admin.transactions import FoundTransactions, Transaction
     from kcli.assignors.forecast import Changes, Comparison
+    from kcli.client.keyword_types import AdminSettings
     from kcli.client.metadata import TopicInfo
     from kcli.client.metrics import MetricGroups
     from kcli.client.requests import Results
     from kcli.log_place import Place
-    from kcli.settings import Value
     from kcli.structs import TopicPartition
 
 T = TypeVar("T")
@@ -78,7 +80,11 @@ class Admin:
     """
 
     def __init__(
-        self, bootstrap_servers: str = "localhost:9092", *, timeout_ms: float | None = None, **settings: Value | None
+        self,
+        bootstrap_servers: str | list[str] | tuple[str, ...] = "localhost:9092",
+        *,
+        timeout_ms: float | None = None,
+        **settings: Unpack[AdminSettings],
     ) -> None:
         """Make a client from settings. No connection is made before the first call."""
         from kcli.client.config import ClientConfig, not_settings
@@ -90,7 +96,7 @@ class Admin:
         check_duration("timeout_ms", timeout_ms, owner="Admin")
         if timeout_ms == 0:
             raise ConfigError("timeout_ms: 0 is not valid; use a number of milliseconds above 0")
-        defaults: dict[str, Value | None] = {"allow_auto_create_topics": False, "default_api_timeout_ms": 30_000}
+        defaults = {"allow_auto_create_topics": False, "default_api_timeout_ms": 30_000}
         config = ClientConfig.from_keywords({**defaults, "bootstrap_servers": bootstrap_servers, **settings})
         self._timeout_ms = config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         self._client = connect(config)

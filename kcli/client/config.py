@@ -199,7 +199,7 @@ class ClientConfig(LoginSettings):
         return super().with_properties(librdkafka.translated(properties))
 
     @classmethod
-    def from_keywords(cls: type[C], settings: Mapping[str, Value | None], *, base: C | None = None) -> C:
+    def from_keywords(cls: type[C], settings: Mapping[str, Any], *, base: C | None = None) -> C:
         """Make a configuration from Python keywords: Kafka's names with underscores, completing `base` if given.
 
         Unlike a properties file, keywords are written for this client: an unknown name, and one without effect here,

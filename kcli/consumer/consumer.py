@@ -33,13 +33,15 @@ from kcli.errors import (
 from kcli.structs import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.keyword_types import ConsumerSettings
     from kcli.consumer.group.group_membership import Membership
     from kcli.consumer.group.offset_commits import Callback
     from kcli.consumer.retry_backoff import RetryState
     from kcli.protocol.records.columns import RecordColumns
     from kcli.protocol.records.record import Headers, Record
-    from kcli.settings import Value
 
 _CLOSE_TIMEOUT_MS = 30_000.0
 _POLL_MS = 500.0
@@ -182,7 +184,7 @@ class Consumer:
         value_deserializer: Deserializer | None = None,
         on_consume: Callable[[Records], Records | None] | None = None,
         on_commit: Callable[[Offsets], object] | None = None,
-        **settings: Value | None,
+        **settings: Unpack[ConsumerSettings],
     ) -> None:
         """Connect, and subscribe to the topics (with a group) or assign all their partitions (without).
 

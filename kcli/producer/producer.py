@@ -21,12 +21,14 @@ from kcli.producer.sender import Sender
 from kcli.structs import GroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from kcli.client.config import ProducerConfig
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.client.keyword_types import ProducerSettings
     from kcli.client.metadata import TopicInfo
     from kcli.producer.transaction_manager import Transactions
     from kcli.protocol.records.record import NewRecords
-    from kcli.settings import Value
     from kcli.structs import OffsetAndMetadata
 
 _NO_DEADLINE_MS = float("inf")
@@ -94,7 +96,7 @@ class Producer:
         value_serializer: Serializer | None = None,
         on_send: OnSend | None = None,
         on_ack: OnAck | None = None,
-        **settings: Value | None,
+        **settings: Unpack[ProducerSettings],
     ) -> None:
         """Make a producer from settings. No connection is made before the first record.
 
