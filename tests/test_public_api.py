@@ -216,7 +216,10 @@ def test_each_annotation_of_a_checked_class_is_understood(name: str) -> None:
         for parameter in list(inspect.signature(function).parameters.values())[1:]:
             for word in set(re.findall(r"[A-Za-z_]\w*", str(parameter.annotation))) - aliases.keys():
                 known = word in arguments.KNOWN_NAMES
-                assert known or inspect.isclass(getattr(importlib.import_module(str(origins[word])), word)), (method, word)
+                assert known or inspect.isclass(getattr(importlib.import_module(str(origins[word])), word)), (
+                    method,
+                    word,
+                )
     assert checked_methods > 20
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from kcli.arguments import check_duration, checked
 from kcli.errors import ConfigError
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from kcli.log_place import Place
     from kcli.structs import TopicPartition
 
-T = TypeVar("T")
-
 DEFAULT_REASON = "removed with kcli"
 
 
@@ -60,7 +58,7 @@ class Admin:
     >>> with Admin(bootstrap, timeout_ms=10_000) as admin:
     ...     lag = admin.group_lag("billing")
     ...     plan = admin.plan_reset(["billing"], LOG_START, topics={"orders": [0]})
-    >>> [row.committed.offset for row in lag.values["billing"].partitions if row.committed]
+    >>> [row.committed.offset for row in lag["billing"].partitions if row.committed]
     [1]
     >>> [(str(row.tp), row.action, row.old.offset, row.new.offset, row.why) for row in plan.rows]
     [('orders-0', 'move', 1, 0, 'log start')]
@@ -71,9 +69,9 @@ class Admin:
     raises ConfigError. Each call takes at most `timeout_ms` milliseconds in all, retries included; what is not known by
     then raises TimeoutExpired. Without `timeout_ms` it is `default_api_timeout_ms`, and without both 30 seconds.
 
-    A call on several topics, groups or partitions returns `Results`: the values by name, and the errors by name of
-    those that failed. An error that concerns the whole call is raised. Plans change nothing before they are applied. No
-    call joins a group; a call never creates a topic that it only asks for.
+    A call on several topics, groups or partitions returns `Results`: `results[name]` is a value, or raises the error of
+    that name; `values` and `errors` are dicts. An error that concerns the whole call is raised. Plans change nothing
+    before they are applied. No call joins a group; a call never creates a topic that it only asks for.
 
     There is no thread. An `Admin` belongs to one thread, connects with the first call, and is closed by the `with`
     block or `close`. An argument of a wrong type is a TypeError before anything is sent.
@@ -168,8 +166,7 @@ class Admin:
         """Create one topic; -1 leaves partitions or replication to the broker. BrokerError if it is refused."""
         from kcli.admin.topics import NewTopic
 
-        results = self.create_topics([NewTopic(name, partitions, replication, configs or {})], dry_run=dry_run)
-        return _only(results, name)
+        return self.create_topics([NewTopic(name, partitions, replication, configs or {})], dry_run=dry_run)[name]
 
     def plan_topic_deletion(self, *names: str, internal: bool = False) -> Plan[Row[TopicSize]]:
         """Plan the deletion of topics: their partitions, and about how many records they hold. Changes nothing.
@@ -376,7 +373,7 @@ class Admin:
         """
         from kcli.admin.groups.removal import plan_member_removal
 
-        described = _only(self.describe_groups(group), group)
+        described = self.describe_groups(group)[group]
         return plan_member_removal(described, list(members), list(instances), list(clients), every=every)
 
     def remove_members(
@@ -570,13 +567,6 @@ class Admin:
         """Deprecated: the name of `forecast` before version 0.1.0."""
         warnings.warn("Admin.foresee is called Admin.forecast", DeprecationWarning, stacklevel=2)
         return self.forecast(group, assignor, changes)
-
-
-def _only(results: Results[str, T], name: str) -> T:
-    """Return the value of the only name, or raise its error."""
-    for error in results.errors.values():
-        raise error
-    return results.values[name]
 
 
 def _pattern(match: str | None) -> re.Pattern[str] | None:

@@ -19,7 +19,7 @@ class AsyncAdmin(ThreadedClient[Admin]):
     >>> async def lags():
     ...     async with AsyncAdmin(bootstrap) as admin:
     ...         return await admin.group_lag("billing")
-    >>> [row.committed.offset for row in asyncio.run(lags()).values["billing"].partitions if row.committed]
+    >>> [row.committed.offset for row in asyncio.run(lags())["billing"].partitions if row.committed]
     [1]
 
     One thread runs the calls of all tasks, one after the other. For calls side by side make several clients. The

@@ -25,6 +25,7 @@ from kcli.errors import (
 )
 from kcli.protocol.wire import Message, Request
 from kcli.structs import Node
+from kcli.text import did_you_mean
 
 if TYPE_CHECKING:
     from kcli.client.consumer_network_client import ConsumerNetworkClient
@@ -37,7 +38,11 @@ R = TypeVar("R", bound=Message)
 
 
 class Results(Generic[K, T]):
-    """Results of several requests, by key: each requested key is in `values` or in `errors`."""
+    """Results of several requests, by key: each requested key is in `values` or in `errors`.
+
+    `results[key]` is the value of a key, or raises its error; KeyError for a key that was not requested. `len`, `in`
+    and an iteration have all keys, those with a value first.
+    """
 
     def __init__(self, values: Mapping[K, T] | None = None, errors: Mapping[K, KcliError] | None = None) -> None:
         self.values: dict[K, T] = dict(values or {})
@@ -45,6 +50,23 @@ class Results(Generic[K, T]):
 
     def __repr__(self) -> str:
         return f"<Results {len(self.values)} values, {len(self.errors)} errors>"
+
+    def __getitem__(self, key: K) -> T:
+        if key in self.values:
+            return self.values[key]
+        if key in self.errors:
+            raise self.errors[key]
+        raise KeyError(f"{key!r} was not requested{did_you_mean(str(key), map(str, self))}")
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.values or key in self.errors
+
+    def __iter__(self) -> Iterator[K]:
+        yield from self.values
+        yield from self.errors
+
+    def __len__(self) -> int:
+        return len(self.values) + len(self.errors)
 
     def put(self, key: K, outcome: T | KcliError) -> None:
         """Add the value or the error of one key."""

@@ -1,5 +1,9 @@
 """Requests to one node and to many, without routing: retries, deadlines, errors per node."""
 
+from typing import Any
+
+import pytest
+
 from kcli.client.requests import Results, ask_any, ask_node, ask_nodes, error_codes_in
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, DisconnectedError, TimeoutExpired, WakeupError
@@ -7,7 +11,7 @@ from kcli.protocol.messages.create_topics import CreatableTopicResult, CreateTop
 from kcli.protocol.messages.heartbeat import HeartbeatResponse
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kcli.protocol.registry import ApiKey
-from kcli.structs import Node
+from kcli.structs import Node, TopicPartition
 from tests.client.fake_cluster import FakeCluster, failure_of
 from tests.network.memory import MemoryPeer
 
@@ -136,6 +140,36 @@ def test_results_keep_values_and_errors_apart() -> None:
     results.put("b", 2)
     results.put("c", DisconnectedError("closed"))
     assert (results.values, list(results.errors)) == ({"a": 1, "b": 2}, ["c"])
+
+
+def test_results_are_read_by_their_keys() -> None:
+    closed = DisconnectedError("closed")
+    results = Results({"orders": None, "payments": 2}, {"returns": closed})
+    assert (results["payments"], results["orders"]) == (2, None)
+    with pytest.raises(DisconnectedError) as caught:
+        results["returns"]
+    assert caught.value is closed
+    assert ("orders" in results, "returns" in results, "stock" in results) == (True, True, False)
+    assert (list(results), len(results)) == (["orders", "payments", "returns"], 3)
+    assert not Results()
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("ordres", "'ordres' was not requested (did you mean orders?)"),
+        ("x", "'x' was not requested"),
+        (
+            TopicPartition("orders", 0),
+            "TopicPartition(topic='orders', partition=0) was not requested (did you mean orders?)",
+        ),
+    ],
+)
+def test_a_result_that_was_not_requested_is_a_key_error(key: Any, text: str) -> None:
+    results: Results[Any, int] = Results({"orders": 1}, {"returns": DisconnectedError("closed")})
+    with pytest.raises(KeyError) as caught:
+        results[key]
+    assert caught.value.args == (text,)
 
 
 def test_error_codes_are_those_of_a_response_and_of_the_elements_of_its_lists() -> None:
