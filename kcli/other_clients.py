@@ -1,15 +1,79 @@
 """Names of kafka-python, aiokafka and confluent-kafka for what kcli calls otherwise, with what to write here. Ground.
 
-Texts only. The errors for an unknown parameter or method show them, so each name in a text exists; the tests check it.
-Sources: the documentation of kafka-python 2.2, aiokafka 0.12 and confluent-kafka 2.12.
+Texts only. The errors for an unknown setting, parameter or method show them after "use", so each name in a text exists;
+the tests check it. Sources: the documentation of kafka-python 2.2, aiokafka 0.12 and confluent-kafka 2.12, and the file
+CONFIGURATION.md of librdkafka.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+_VERSIONS = "remove it, because the client and each broker agree on versions"
+_SUBSCRIBE = "on_assigned, on_revoked and on_lost of subscribe()"
+_OUTCOME = "add_done_callback() of the future that send() returns, or on_ack for all records"
+_LOOP = "AsyncConsumer, AsyncProducer or AsyncAdmin, which use the running loop"
+_LOGGER = 'the logger "kcli" of Python'
+_TOKENS = "sasl_oauthbearer_token_endpoint_url, the address that gives tokens"
+_METRICS = "metrics(), which needs no setting"
 _POLL = "poll(timeout_ms), which returns at most max_poll_records records"
 _ENDS = "beginning_offsets() and end_offsets()"
+
+#: Settings by Kafka's form of their name, with dots.
+SETTINGS = {
+    "api.version": _VERSIONS,
+    "api.version.auto.timeout.ms": _VERSIONS,
+    "api.version.request": _VERSIONS,
+    "broker.version.fallback": _VERSIONS,
+    "callback": _OUTCOME,
+    "consumer.timeout.ms": "poll(timeout_ms), or records(to_end=True), which stops at the end offsets",
+    "default.offset.commit.callback": "Consumer(on_commit=...)",
+    "default.topic.config": "its settings as keywords, such as auto_offset_reset",
+    "enable.auto.offset.store": "enable_auto_commit=False, and commit(offsets)",
+    "enable.partition.eof": "records(to_end=True), which stops at the end offsets",
+    "error.cb": _LOGGER,
+    "interceptors": "on_consume, on_commit, on_send or on_ack",
+    "kafka.client": "from_config(config, client)",
+    "log.cb": _LOGGER,
+    "logger": _LOGGER,
+    "loop": _LOOP,
+    "max.batch.size": "batch_size",
+    "metrics.enabled": _METRICS,
+    "metrics.num.samples": _METRICS,
+    "metrics.sample.window.ms": _METRICS,
+    "oauth.cb": _TOKENS,
+    "on.ack": "Producer(on_ack=...)",
+    "on.assign": _SUBSCRIBE,
+    "on.commit": "Consumer(on_commit=...)",
+    "on.consume": "Consumer(on_consume=...)",
+    "on.delivery": _OUTCOME,
+    "on.revoke": _SUBSCRIBE,
+    "on.send": "Producer(on_send=...)",
+    "queue.buffering.max.kbytes": "buffer_memory, in bytes",
+    "queue.buffering.max.messages": "buffer_memory, in bytes",
+    "queued.max.messages.kbytes": "fetch_max_bytes",
+    "queued.min.messages": "fetch_max_bytes",
+    "rebalance.listener": _SUBSCRIBE,
+    "rebalance.timeout.ms": "max_poll_interval_ms",
+    "sasl.kerberos.domain.name": "the host names of bootstrap_servers",
+    "sasl.kerberos.name": "sasl_kerberos_service_name",
+    "sasl.oauth.token.provider": _TOKENS,
+    "sasl.plain.password": "sasl_password",
+    "sasl.plain.username": "sasl_username",
+    "ssl.cafile": "ssl_ca_location",
+    "ssl.cadata": "ssl_ca_pem",
+    "ssl.certfile": "ssl_certificate_location",
+    "ssl.check.hostname": 'ssl_endpoint_identification_algorithm="" for no check of the host name',
+    "ssl.ciphers": "ssl_cipher_suites",
+    "ssl.context": "ssl_ca_location, ssl_certificate_location and ssl_key_location",
+    "ssl.keyfile": "ssl_key_location",
+    "ssl.password": "ssl_key_password",
+    "statistics.interval.ms": _METRICS,
+    "stats.cb": _METRICS,
+    "throttle.cb": _METRICS,
+    "timeout": "Admin(timeout_ms=...), in milliseconds",
+    "timeout.s": "Admin(timeout_ms=...), in milliseconds",
+}
 
 #: Methods by class.
 METHODS = {

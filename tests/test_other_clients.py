@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kcli
 from kcli.broker.testing.embedded import EmbeddedBroker
+from kcli.client.config import ClientConfig, ConsumerConfig, ProducerConfig
+from kcli.client.librdkafka import KAFKA_NAMES, OWN_NAMES
+from kcli.client.request_future import RequestFuture
+from kcli.errors import ConfigError
 from kcli.log_place import LOG_START
-from kcli.other_clients import METHODS, PARAMETERS
+from kcli.other_clients import METHODS, PARAMETERS, SETTINGS
 
 PARTITIONS = 'a list of TopicPartition, such as [TopicPartition("orders", 0)]'
 OFFSETS = (
@@ -56,13 +61,10 @@ def names_in(advice: str) -> set[str]:
 
 def exists(name: str, cls: type) -> bool:
     """Return whether a name is one of a class, of another public class, of a parameter, or of a setting."""
-    from kcli.client.config import ConsumerConfig, ProducerConfig
-    from kcli.client.librdkafka import KAFKA_NAMES
-
     owner, _, member = name.rpartition(".")
     if owner == "consumer":
         owner = "Consumer"
-    settings = {*ConsumerConfig.SETTINGS, *ProducerConfig.SETTINGS, *KAFKA_NAMES}
+    settings = {*ConsumerConfig.SETTINGS, *ProducerConfig.SETTINGS, *KAFKA_NAMES, *OWN_NAMES}
     return (
         hasattr(getattr(kcli, owner) if owner else cls, member)
         or hasattr(kcli, name)
@@ -87,6 +89,120 @@ def test_each_parameter_of_another_client_has_an_advice_whose_names_exist() -> N
         for cls in classes:
             assert name not in parameters_of(cls) or (cls, name) == (kcli.Producer, "deadline_ms")
         assert any(all(exists(word, cls) for word in names_in(advice)) for cls in classes), (name, advice)
+
+
+def test_each_setting_of_another_client_has_an_advice_whose_names_exist() -> None:
+    classes = (kcli.Admin, kcli.Consumer, kcli.Producer, RequestFuture)
+    for name, advice in SETTINGS.items():
+        assert name not in {*ConsumerConfig.SETTINGS, *ProducerConfig.SETTINGS, *KAFKA_NAMES}
+        for word in names_in(advice):
+            assert any(exists(word, cls) for cls in classes), (name, word)
+
+
+def test_each_setting_of_another_client_is_refused_with_its_advice() -> None:
+    for name, advice in SETTINGS.items():
+        for cls in (ClientConfig, ConsumerConfig, ProducerConfig):
+            with pytest.raises(ConfigError) as caught:
+                cls.from_keywords({name.replace(".", "_"): "x"})
+            assert str(caught.value).startswith(f"there is no setting {name.replace('.', '_')} in kcli; ")
+            assert advice in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cls", "settings", "sentence"),
+    [
+        ("Consumer", {"ssl_cafile": "ca.pem"}, "there is no setting ssl_cafile in kcli; use ssl_ca_location"),
+        (
+            "Consumer",
+            {"bootstrap.servers": "a:1", "ssl.cafile": 1},
+            "there is no setting ssl_cafile in kcli; use ssl_ca_",
+        ),
+        (
+            "Producer",
+            {"security_protocol": "SASL_SSL", "sasl_plain_username": "me", "sasl_plain_password": "secret"},
+            "there is no setting sasl_plain_username in kcli; use sasl_username",
+        ),
+        (
+            "Consumer",
+            {"consumer_timeout_ms": 1000},
+            "there is no setting consumer_timeout_ms in kcli; use poll(timeout_ms), or records(to_end=True), ",
+        ),
+        (
+            "Admin",
+            {"api_version": (2, 8)},
+            "there is no setting api_version in kcli; remove it, because the client and ",
+        ),
+        (
+            "Admin",
+            {"timeout_s": 10},
+            "there is no setting timeout_s in kcli; use Admin(timeout_ms=...), in milliseconds",
+        ),
+        ("Producer", {"error_cb": print}, 'there is no setting error_cb in kcli; use the logger "kcli"'),
+        (
+            "Producer",
+            {"on_delivery": print},
+            "there is no setting on_delivery in kcli; use add_done_callback() of the ",
+        ),
+        (
+            "Producer",
+            {"queue.buffering.max.messages": 10},
+            "there is no setting queue_buffering_max_messages in kcli; use buffer_memory, in bytes",
+        ),
+        (
+            "Consumer",
+            {"max_poll_interval": 1},
+            "there is no setting max_poll_interval; did you mean max_poll_interval_ms?",
+        ),
+        (
+            "Producer",
+            {"value_deserializer": str},
+            "value_deserializer is for Consumer, not for Producer; use value_serializer",
+        ),
+        (
+            "Consumer",
+            {"value_serializer": str},
+            "value_serializer is for Producer, not for Consumer; use value_deserializer",
+        ),
+        ("Producer", {"group_id": "billing"}, "group_id is for Consumer, not for Producer; remove it"),
+        ("Consumer", {"linger_ms": 5}, "linger_ms is for Producer, not for Consumer; remove it"),
+        ("Consumer", {"on_send": str}, "there is no setting on_send in kcli; use Producer(on_send=...)"),
+    ],
+)
+def test_a_setting_of_another_client_is_refused(cls: str, settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        getattr(kcli, cls)(**settings)
+    assert str(caught.value).startswith(sentence)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"partition_assignment_strategy": [dict]}, "partition_assignment_strategy must be {}; got a list with a type"),
+        ({"client_id": print}, "client_id must be {}; got a builtin_function_or_method"),
+        ({"sasl_username": b"me"}, "sasl_username must be {}; got a bytes"),
+        ({"default_api_timeout_ms": {}}, "default_api_timeout_ms must be {}; got a dict"),
+    ],
+)
+def test_a_setting_of_a_wrong_type_is_a_type_error(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        kcli.Consumer(**settings)
+    allowed = "text, a number, True, False or a list of str"
+    assert str(caught.value) == f"Consumer: {sentence.format(allowed)}"
+
+
+def test_what_other_clients_write_for_a_value_is_accepted() -> None:
+    """The strings 'true' and 'smallest', None for no group, a list of servers, a path, librdkafka's names."""
+    config = ConsumerConfig.from_keywords(
+        {"group_id": "g", "enable_auto_commit": "true", "auto_offset_reset": "smallest"}
+    )
+    assert (config.enable_auto_commit, config.auto_offset_reset) == (True, "earliest")
+    config = ConsumerConfig.from_keywords({"group_id": None, "auto_offset_reset": "beginning"})
+    assert (config.group_id, config.auto_offset_reset) == (None, "earliest")
+    config = ConsumerConfig.from_keywords({"bootstrap_servers": ["a:1", "b:2"], "fetch_wait_max_ms": 7})
+    assert (config.bootstrap_servers, config.fetch_max_wait_ms) == ("a:1,b:2", 7)
+    given: dict[str, Any] = {"security_protocol": "SSL", "ssl_ca_location": Path("ca.pem")}
+    assert ConsumerConfig.from_keywords(given).ssl_truststore_location == "ca.pem"
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, TypeVar
 
+from kcli import other_clients
+from kcli.arguments import form_of
 from kcli.client import librdkafka
 from kcli.client.login import LoginSettings
 from kcli.errors import ConfigError
+from kcli.secret import Secret
 from kcli.security.registry_settings import RegistrySettings
 from kcli.settings import (
     MAX_DECOMPRESSED_BYTES,
@@ -89,6 +92,7 @@ def _parse_names(_name: str, text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+_NAMES = form_of("Iterable[str]")
 _INTERCEPTORS = "interceptors are Java classes; in Python pass on_consume, on_commit, on_send or on_ack"
 _TOKENS = "brokers check the claims of tokens"
 
@@ -144,6 +148,9 @@ class ClientConfig(LoginSettings):
     allow_auto_create_topics: Boolean = setting(
         False, "Let brokers create a missing topic when its metadata is requested (Kafka's default: true)."
     )
+
+    #: The class of the library that takes these settings as keywords.
+    CLIENT: ClassVar[str] = "Admin"
 
     #: Properties of Java's clients that have no effect here, with the reason. A name that ends with a dot is a prefix.
     NO_EFFECT: ClassVar[Mapping[str, str]] = {
@@ -203,19 +210,40 @@ class ClientConfig(LoginSettings):
         """Make a configuration from Python keywords: Kafka's names with underscores, completing `base` if given.
 
         Unlike a properties file, keywords are written for this client: an unknown name, and one without effect here,
-        raise ConfigError. References to config providers are replaced, and a JAAS login file is read.
+        such as that of a producer for a consumer, raise ConfigError; a value that is not text raises TypeError.
+        References to config providers are replaced, and a JAAS login file is read.
         """
+        for keyword, value in settings.items():
+            cls._check_name(keyword)
+            if not _is_value(value):
+                allowed = "text, a number, True, False or a list of str"
+                raise TypeError(f"{cls.CLIENT}: {keyword} must be {allowed}; got {_NAMES.describe(value)}")
         properties = _completed({name.replace("_", "."): value for name, value in settings.items()})
         config = cls.from_properties(properties) if base is None else base.with_properties(properties)
-        for name in config.unknown:
-            if name in properties:
-                close = nearest_name(name)
-                hint = f"; did you mean {close.replace('.', '_')}?" if close else ""
-                raise ConfigError(f"there is no setting {name.replace('.', '_')}{hint}")
         for name, reason in config.no_effect.items():
             if name in properties:
                 raise without_effect(name.replace(".", "_"), reason)
         return config
+
+    @classmethod
+    def _check_name(cls, keyword: str) -> None:
+        """Raise ConfigError unless a keyword names a setting of this kind of client."""
+        name, keyword = keyword.replace("_", "."), keyword.replace(".", "_")
+        if (advice := other_clients.SETTINGS.get(name)) is not None:
+            cure = advice if advice.startswith("remove it") else f"use {advice}"
+            raise ConfigError(f"there is no setting {keyword} in kcli; {cure}")
+        name = librdkafka.name_in_kafka(name)
+        if not cls.is_known(name):
+            close = nearest_name(name)
+            hint = f"; did you mean {close.replace('.', '_')}?" if close else ""
+            raise ConfigError(f"there is no setting {keyword}{hint}")
+        own = {*cls.SETTINGS, *cls.NO_EFFECT}
+        for other in (ConsumerConfig, ProducerConfig):
+            # Admin(**properties) takes those of a file that all clients share.
+            if cls is not ClientConfig and name in {*other.SETTINGS, *other.NO_EFFECT} - own:
+                close = closest_name(name, own, cutoff=0.85)
+                cure = f"use {close.replace('.', '_')}" if close else "remove it"
+                raise ConfigError(f"{keyword} is for {other.CLIENT}, not for {cls.CLIENT}; {cure}")
 
     @classmethod
     def is_known(cls, name: str) -> bool:
@@ -245,6 +273,13 @@ class ClientConfig(LoginSettings):
                 f"{larger.replace('_', '.')}={getattr(self, larger)} must be at least "
                 f"{smaller.replace('_', '.')}={getattr(self, smaller)}"
             )
+
+
+def _is_value(value: object) -> bool:
+    """Return whether a value of a keyword can be written in a properties file."""
+    if isinstance(value, list | tuple):
+        return _NAMES.accepts(value)
+    return isinstance(value, str | Secret | os.PathLike | None) or hasattr(type(value), "__float__")
 
 
 def _completed(properties: Mapping[str, Value | None]) -> dict[str, Value | None]:
@@ -354,6 +389,7 @@ class ConsumerConfig(ClientConfig):
     auto_commit_interval_ms: Int = setting(5_000, "Interval between automatic commits.", at_least=0)
     exclude_internal_topics: Boolean = setting(True, "A pattern subscription excludes internal topics.")
 
+    CLIENT: ClassVar[str] = "Consumer"
     NO_EFFECT: ClassVar[Mapping[str, str]] = {
         **ClientConfig.NO_EFFECT,
         "key.deserializer": "keys are bytes; in Python pass a callable",
@@ -442,6 +478,7 @@ class ProducerConfig(ClientConfig):
         60_000, "The coordinator aborts a transaction that is open for this time.", at_least=1
     )
 
+    CLIENT: ClassVar[str] = "Producer"
     NO_EFFECT: ClassVar[Mapping[str, str]] = {
         **ClientConfig.NO_EFFECT,
         "compression.gzip.level": "the level is the library's default",

@@ -82,6 +82,18 @@ def is_known(name: str) -> bool:
     return name in KAFKA_NAMES or name in OWN_NAMES or name in TUNING or name in REFUSED
 
 
+def name_in_kafka(name: str) -> str:
+    """Return Kafka's name of a property, or a name that is not librdkafka's as it is."""
+    name = _without_prefix(name)
+    return KAFKA_NAMES.get(name, name)
+
+
+def _without_prefix(name: str) -> str:
+    """Return a name without librdkafka's prefix of the settings of topics."""
+    has_prefix = name.startswith("topic.") and name not in KAFKA_NAMES and name not in TUNING
+    return name[len("topic.") :] if has_prefix else name
+
+
 def translated(properties: Mapping[str, Value | None]) -> dict[str, Value | None]:
     """Return the properties under Kafka's names, with values in Kafka's form.
 
@@ -90,8 +102,7 @@ def translated(properties: Mapping[str, Value | None]) -> dict[str, Value | None
     result: dict[str, Value | None] = {}
     origin: dict[str, str] = {}
     for name, value in properties.items():
-        if name.startswith("topic.") and name not in KAFKA_NAMES and name not in TUNING:
-            name = name[len("topic.") :]  # librdkafka's prefix of the settings of topics
+        name = _without_prefix(name)
         kafka_name = KAFKA_NAMES.get(name, name)
         if value is not None and name in _CONVERSIONS:
             value = _CONVERSIONS[name](format_value(value).strip())
