@@ -10,11 +10,12 @@ from kcli.cli.docs.page import troff
 from kcli.cli.docs.tree import CommandDoc, OptionDoc, read_tree
 
 ROOT = Path(__file__).parent.parent
+CODE = {"kcli/__init__.pyi", "kcli/client/keyword_types.py"}
 
 
 def test_the_stored_pages_and_completions_are_up_to_date() -> None:
     stored = {str(path.relative_to(ROOT)) for folder in ("man", "completions") for path in (ROOT / folder).iterdir()}
-    elsewhere = {"kcli/cli/completion/command_table.json", "kcli/client/keyword_types.py"}
+    elsewhere = {"kcli/cli/completion/command_table.json", *CODE}
     assert stored | elsewhere == set(generated()), "run python -m kcli.cli.docs"
     for name, text in generated().items():
         assert (ROOT / name).read_text(encoding="utf-8") == text, f"{name} is out of date: run python -m kcli.cli.docs"

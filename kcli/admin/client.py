@@ -53,8 +53,7 @@ DEFAULT_REASON = "removed with kcli"
 class Admin:
     """Administration of a cluster: topics, groups, committed offsets, assignments.
 
-    >>> from kcli import Admin
-    >>> from kcli.log_place import LOG_START
+    >>> from kcli import LOG_START, Admin
     >>> with Admin(bootstrap, timeout_ms=10_000) as admin:
     ...     lag = admin.group_lag("billing")
     ...     plan = admin.plan_reset(["billing"], LOG_START, topics={"orders": [0]})
@@ -299,8 +298,8 @@ class Admin:
         """Return groups with the lag of each partition that they have committed or own.
 
         Lag is in offsets. With `time_lag`, the record at each committed offset is read for its age in ms. With the
-        isolation level "read_committed" the end of a log is its last stable offset. `total_lag` of
-        `kcli.admin.groups.lag` sums the partitions.
+        isolation level "read_committed" the end of a log is its last stable offset. `kcli.total_lag` sums
+        the partitions.
         """
         from kcli.admin.groups.survey import READ_COMMITTED, READ_UNCOMMITTED, survey_groups
 

@@ -1,8 +1,8 @@
-"""Manual pages, the table of completion and types of settings, made from the code: `python -m kcli.cli.docs [FOLDER]`.
+"""Manual pages, a table for completion, files for type checkers, made from code: `python -m kcli.cli.docs [FOLDER]`.
 
 `tree.read_tree` reads all commands from the parser's whole tree as plain data. `man`, `configuration` and `spark_page`
 make a `page.Page` each, which `page` renders as troff or as plain text; `completion_table` has the table,
-`keyword_types` a module for type checkers; `__main__` writes the files. `guide.md` is written by hand.
+`keyword_types` and `stub` the files for type checkers; `__main__` writes the files. `guide.md` is written by hand.
 
 No threads. Only `kcli help` imports the parts that it needs; the rest is a separate program.
 
