@@ -7,8 +7,8 @@ a ValueError. `kcli.other_clients` has the names that other clients use, with wh
 
 **Non-obvious**
 
-- The checks of a method are compiled at its first call. A class that is not in the table of types is recognized by its
-  name, so that nothing is imported for a check.
+- The checks of a method are compiled at its first call, because `inspect` and `ast` take milliseconds to import. A
+  class that is not in the table of types is recognized by its name, so that nothing is imported for a check.
 - An iterator is checked as a list, because it can be read only once.
 - A method of another client is a descriptor that raises AttributeError, not a case of `__getattr__`: in a class with
   `__getattr__` each use of an attribute that exists takes twice as long.
@@ -16,32 +16,35 @@ a ValueError. `kcli.other_clients` has the names that other clients use, with wh
 
 from __future__ import annotations
 
-import ast
 import functools
-import inspect
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kcli import other_clients
-from kcli.structs import OffsetAndMetadata, TopicPartition
+from kcli.structs import TopicPartition
 from kcli.text import closest_name, format_alternatives
+
+if TYPE_CHECKING:
+    import ast
 
 C = TypeVar("C", bound=type[Any])
 
 
-def checked(**aliases: str) -> Callable[[C], C]:
-    """Return the decorator of a class whose public methods check their arguments.
+def checked(*, unchecked: Collection[str] = (), **aliases: str) -> Callable[[C], C]:
+    """Return the decorator of a class whose public methods check their arguments, except those `unchecked`.
 
-    `aliases` are type aliases of its annotations, with their meaning: they are not imported for a check.
+    A method that runs once per record stays unchecked, because a check takes as long as a short method. `aliases` are
+    type aliases of the annotations, with their meaning: they are not imported for a check.
     """
 
     def decorate(cls: C) -> C:
         for name, member in list(vars(cls).items()):
-            if name.startswith("_"):
+            if name.startswith("_") or name in unchecked:
                 continue
             if isinstance(member, classmethod):
                 setattr(cls, name, classmethod(_checking(cls.__name__, member.__func__, aliases)))
-            elif inspect.isfunction(member):
+            elif isinstance(member, FunctionType):
                 setattr(cls, name, _checking(cls.__name__, member, aliases))
         for name, advice in other_clients.METHODS.get(cls.__name__, {}).items():
             if not hasattr(cls, name):
@@ -94,6 +97,8 @@ class _Parameters:
         self._by_name: dict[str, Parameter] = {}
         self._variadic: Parameter | None = None
         self._takes_any_name = False
+        import inspect
+
         for declared in list(inspect.signature(method).parameters.values())[1:]:
             if declared.kind is declared.VAR_KEYWORD:
                 self._takes_any_name = True
@@ -212,7 +217,7 @@ class _Scalar(Form):
 
 
 class _Instance(Form):
-    """An object of a class, known by its name."""
+    """An object of a class, known by its name. The fields of a NamedTuple are checked, too."""
 
     def __init__(self, name: str) -> None:
         self.noun = _with_article(name)
@@ -220,7 +225,41 @@ class _Instance(Form):
         self._name = name
 
     def accepts(self, value: Any) -> bool:
+        return self._is_instance(value) and self._wrong_field(value) is None
+
+    def describe(self, value: Any) -> str:
+        wrong = self._wrong_field(value) if self._is_instance(value) else None
+        return _described(value) if wrong is None else f"{_described(value)} with {wrong[1]} as {wrong[0]}"
+
+    def _is_instance(self, value: Any) -> bool:
         return any(base.__name__ == self._name for base in type(value).__mro__)
+
+    def _wrong_field(self, value: Any) -> tuple[str, str] | None:
+        for name, form in _fields_of(cast("Any", type(value))):
+            field = getattr(value, name)
+            if not form.accepts(field):
+                return name, form.describe(field)
+        return None
+
+
+@functools.cache
+def _fields_of(struct: Any) -> list[tuple[str, Form]]:
+    """Return the fields of a NamedTuple whose types are those of the table."""
+    annotations = struct.__annotations__ if hasattr(struct, "_fields") else {}
+    texts = {name: _text_of(annotation) for name, annotation in annotations.items()}
+    return [(name, form_of(text)) for name, text in texts.items() if KNOWN_NAMES.issuperset(_names(text))]
+
+
+def _text_of(annotation: Any) -> str:
+    if isinstance(annotation, type):
+        return annotation.__name__
+    return str(getattr(annotation, "__forward_arg__", annotation))
+
+
+def _names(annotation: str) -> set[str]:
+    import ast
+
+    return {node.id for node in ast.walk(ast.parse(annotation)) if isinstance(node, ast.Name)}
 
 
 class _Choice(Form):
@@ -309,10 +348,6 @@ def _is_partition(value: object) -> bool:
     return isinstance(value, TopicPartition) and type(value[0]) is str and (type(value[1]) is int or _is_int(value[1]))
 
 
-def _is_offset(value: object) -> bool:
-    return isinstance(value, OffsetAndMetadata) and _is_int(value.offset)
-
-
 _ANYTHING = Form()
 _OBVIOUS = ("", '"name"', "0")
 _IN_MS = {"datetime": "int(datetime.timestamp() * 1000)", "timedelta": "timedelta / timedelta(milliseconds=1)"}
@@ -321,6 +356,7 @@ _PAIRS = {"Mapping", "dict"}
 _EXAMPLES = {
     "GroupMetadata": "consumer.group_metadata()",
     "NewTopic": 'NewTopic("orders", partitions=3)',
+    "OffsetAndMetadata": "OffsetAndMetadata(100)",
     "Path": 'Path("snapshots")',
     "Place": "kcli.log_place.LOG_START",
     "Wanted": "Wanted(partitions=6)",
@@ -329,7 +365,6 @@ _SCALARS: dict[str, Form] = {
     "Any": _ANYTHING,
     "object": _ANYTHING,
     "None": _Scalar("None", lambda value: value is None, type(None)),
-    "OffsetAndMetadata": _Scalar("an OffsetAndMetadata", _is_offset, example="OffsetAndMetadata(100)"),
     "TopicPartition": _Scalar("a TopicPartition", _is_partition, example='TopicPartition("orders", 0)'),
     "bool": _Scalar("True or False", lambda value: type(value).__name__ == "bool", bool),
     "float": _Scalar("a number", _is_number, int, float),
@@ -344,10 +379,14 @@ KNOWN_NAMES = {*_ITEMS, *_PAIRS, *_SCALARS, "Literal"}
 
 def form_of(annotation: str, aliases: Mapping[str, str] = {}) -> Form:
     """Return the form of the values of an annotation."""
+    import ast
+
     return _form(ast.parse(annotation, mode="eval").body, aliases)
 
 
 def _form(node: ast.expr, aliases: Mapping[str, str]) -> Form:
+    import ast
+
     if isinstance(node, ast.BinOp):
         return _Either([_form(part, aliases) for part in _alternatives(node)])
     if isinstance(node, ast.Constant):
@@ -369,6 +408,8 @@ def _form(node: ast.expr, aliases: Mapping[str, str]) -> Form:
 
 
 def _alternatives(node: ast.expr) -> list[ast.expr]:
+    import ast
+
     if isinstance(node, ast.BinOp):
         return [*_alternatives(node.left), *_alternatives(node.right)]
     return [node]

@@ -105,6 +105,12 @@ METHODS = {
         "topics": "Admin.list_topics()",
         "unassign": "unsubscribe()",
     },
+    "RequestFuture": {
+        "add_both": "add_done_callback()",
+        "add_callback": "add_done_callback()",
+        "add_errback": "add_done_callback()",
+        "get": "result(timeout_ms)",
+    },
 }
 
 _TIMES = {"timeout", "timeout_s", "timeout_sec", "timeout_seconds", "deadline", "deadline_ms", "request_timeout"}

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -15,6 +15,15 @@ from kcli.arguments import check_duration, checked
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 TP = TopicPartition("orders", 0)
+
+
+class NewTopic(NamedTuple):
+    """As `kcli.admin.topics.NewTopic`; a class is known by its name."""
+
+    name: str
+    partitions: int = -1
+    configs: Mapping[str, str] = {}
+    kind: Kind = "any"  # type: ignore[name-defined]  # noqa: F821 (an alias that the check does not know)
 
 
 @checked(Scope="Mapping[str, Sequence[int] | None] | None")
@@ -50,6 +59,9 @@ class Face:
 
     def plan(self, partitions: int, configs: Mapping[str, str] | None = None) -> Any:
         return partitions
+
+    def create(self, topics: Iterable[NewTopic]) -> Any:
+        return topics
 
     @classmethod
     def of(cls, name: str) -> Any:
@@ -128,6 +140,17 @@ face: Any = Face()
             'plan: configs must be a dict from a str to a str, or None, such as {"name": "name"}; '
             "got a dict with an int as a value",
         ),
+        (
+            lambda: face.commit({TP: OffsetAndMetadata("5")}),  # type: ignore[arg-type]
+            "commit: offsets must be a dict from a TopicPartition to an OffsetAndMetadata, or None, such as "
+            '{TopicPartition("orders", 0): OffsetAndMetadata(100)}; '
+            "got a dict with an OffsetAndMetadata with a str as offset as a value",
+        ),
+        (
+            lambda: face.create([NewTopic("orders", 3, {"retention.ms": 5})]),  # type: ignore[dict-item]
+            'create: topics must be a list of NewTopic, such as [NewTopic("orders", partitions=3)]; '
+            "got a list with a NewTopic with a dict with an int as a value as configs",
+        ),
         (lambda: face.poll("5"), "poll: timeout_ms must be a number of milliseconds; got a str"),
         (lambda: face.poll(None), "poll: timeout_ms must be a number of milliseconds; got None"),
         (lambda: face.poll(True), "poll: timeout_ms must be a number of milliseconds; got a bool"),
@@ -187,6 +210,7 @@ def test_valid_arguments_arrive_as_they_are() -> None:
     assert face.commit({TP: OffsetAndMetadata(5)}) == {TP: OffsetAndMetadata(5)}
     assert face.reset(topics={"orders": None, "bills": [0, 1]}) == {"orders": None, "bills": [0, 1]}
     assert list(face.describe("a", "b", dry_run=True)) == ["a", "b"]
+    assert face.create([NewTopic("orders", 3)]) == [("orders", 3, {}, "any")]
     assert Face.of("x") == "x"
     assert face._private("3") == "3"
 

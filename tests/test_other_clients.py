@@ -73,9 +73,13 @@ def exists(name: str, cls: type) -> bool:
     )
 
 
+def class_named(owner: str) -> type:
+    return RequestFuture if owner == "RequestFuture" else getattr(kcli, owner)
+
+
 @pytest.mark.parametrize("owner", sorted(METHODS))
 def test_each_method_of_another_client_has_an_advice_whose_names_exist(owner: str) -> None:
-    cls = getattr(kcli, owner)
+    cls = class_named(owner)
     for name, advice in METHODS[owner].items():
         unknown = {word for word in names_in(advice) if not exists(word, cls)}
         assert names_in(advice), (name, advice)
@@ -236,7 +240,7 @@ def test_a_method_of_another_client_is_an_attribute_error(broker: EmbeddedBroker
 def test_names_of_other_clients_are_no_members() -> None:
     """`hasattr`, completion and type checkers see the methods that exist."""
     for owner, names in METHODS.items():
-        cls = getattr(kcli, owner)
+        cls = class_named(owner)
         assert not [name for name in names if hasattr(cls, name)]
     assert "list_consumer_groups" in repr(vars(kcli.Admin)["list_consumer_groups"])
 
@@ -371,6 +375,18 @@ def test_a_wrong_argument_of_an_admin_is_one_sentence(call: Any, sentence: str) 
     with kcli.Admin("127.0.0.1:1") as admin, pytest.raises(TypeError) as caught:
         call(admin)
     assert str(caught.value) == sentence
+
+
+def test_a_future_takes_milliseconds() -> None:
+    future: Any = RequestFuture.success(5)
+    assert (future.result(), future.result(timeout_ms=5), future.exception(5)) == (5, 5, None)
+    for call in (future.result, future.exception):
+        with pytest.raises(TypeError, match=r"has no parameter timeout; use timeout_ms, in milliseconds$"):
+            call(timeout=5)
+        with pytest.raises(TypeError, match=r"timeout_ms must be a number of milliseconds or None; got a str$"):
+            call("5")
+    with pytest.raises(AttributeError, match=r"^RequestFuture has no get; use result\(timeout_ms\)$"):
+        future.get(timeout=10)
 
 
 def test_a_negative_timeout_of_an_admin_is_refused() -> None:

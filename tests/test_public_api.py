@@ -202,6 +202,24 @@ def test_each_annotation_of_a_checked_class_is_understood(name: str) -> None:
     assert checked_methods > 20
 
 
+@pytest.mark.parametrize("name", ["Admin", "Consumer"])
+def test_each_parameter_of_each_method_refuses_a_wrong_type(name: str) -> None:
+    """Before anything is sent: no broker listens at the address."""
+    client = getattr(kcli, name)(bootstrap_servers="127.0.0.1:1", **({"group_id": "g"} if name == "Consumer" else {}))
+    checked = 0
+    with client:
+        for method, member in public_members(type(client)):
+            if not inspect.isfunction(member) and not isinstance(member, classmethod):
+                continue
+            for parameter in inspect.signature(getattr(client, method)).parameters.values():
+                given = [object()] if parameter.kind is parameter.VAR_POSITIONAL else []
+                named = {} if given else {parameter.name: object()}
+                with pytest.raises(TypeError, match=rf"^{name}\.{method}: {parameter.name} must be .*; got an object$"):
+                    getattr(client, method)(*given, **named)
+                checked += 1
+    assert checked > 25
+
+
 def definition_of(module: str, alias: str) -> str:
     """The meaning of a type alias in the source of its module, without quotes."""
     for node in ast.walk(ast.parse(inspect.getsource(importlib.import_module(module)))):

@@ -92,7 +92,6 @@ def _parse_names(_name: str, text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-_NAMES = form_of("Iterable[str]")
 _INTERCEPTORS = "interceptors are Java classes; in Python pass on_consume, on_commit, on_send or on_ack"
 _TOKENS = "brokers check the claims of tokens"
 
@@ -217,7 +216,9 @@ class ClientConfig(LoginSettings):
             cls._check_name(keyword)
             if not _is_value(value):
                 allowed = "text, a number, True, False or a list of str"
-                raise TypeError(f"{cls.CLIENT}: {keyword} must be {allowed}; got {_NAMES.describe(value)}")
+                raise TypeError(
+                    f"{cls.CLIENT}: {keyword} must be {allowed}; got {form_of('list[str]').describe(value)}"
+                )
         properties = _completed({name.replace("_", "."): value for name, value in settings.items()})
         config = cls.from_properties(properties) if base is None else base.with_properties(properties)
         for name, reason in config.no_effect.items():
@@ -278,7 +279,7 @@ class ClientConfig(LoginSettings):
 def _is_value(value: object) -> bool:
     """Return whether a value of a keyword can be written in a properties file."""
     if isinstance(value, list | tuple):
-        return _NAMES.accepts(value)
+        return all(isinstance(element, str) for element in value)
     return isinstance(value, str | Secret | os.PathLike | None) or hasattr(type(value), "__float__")
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary, ref
 
+from kcli.arguments import checked
 from kcli.errors import KcliError, TimeoutExpired
 
 if TYPE_CHECKING:
@@ -19,6 +20,11 @@ U = TypeVar("U")
 _PENDING: Any = object()
 
 
+# Those that run for each request or record have no check.
+_UNCHECKED = ["add_done_callback", "chain", "complete", "fail", "failure", "recover", "success", "then", "value"]
+
+
+@checked(unchecked=_UNCHECKED)
 class RequestFuture(Generic[T]):
     """A value or an error, set once by the thread that polls the network, which then calls the callbacks.
 

@@ -107,9 +107,11 @@ def text(view: Buffer, start: int, end: int) -> str:
 
 
 def text_bytes(value: str) -> bytes:
-    """Encode a string as UTF-8; ProtocolError if it is longer than Kafka allows or has a lone surrogate."""
+    """Encode a string as UTF-8; ProtocolError for no string, one longer than Kafka allows or with a lone surrogate."""
     try:
         data = value.encode()
+    except AttributeError:
+        raise ProtocolError(f"{value!r} is not a string") from None
     except UnicodeEncodeError:
         raise ProtocolError(f"{value!r} cannot be encoded as UTF-8") from None
     if len(data) > MAX_STRING_BYTES:

@@ -138,6 +138,12 @@ def test_a_missing_byte_is_an_error_with_field_indices_and_position() -> None:
     }
 
 
+def test_a_value_that_is_not_a_string_is_an_error_with_its_field() -> None:
+    with pytest.raises(ProtocolError, match="5 is not a string") as caught:
+        encode(HeartbeatRequest(group_id=5), 0)  # type: ignore[arg-type]
+    assert caught.value.evidence["field"] == "group_id"
+
+
 def test_a_string_of_invalid_utf8_is_an_error() -> None:
     with pytest.raises(ProtocolError, match="a string is not valid UTF-8") as caught:
         decode(HeartbeatRequest, b"\0\x02\xff\xfe" + bytes(20), 0)
