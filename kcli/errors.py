@@ -222,11 +222,11 @@ class TopicAuthorizationError(BrokerError):
 class SerializationError(KcliError):
     """A serializer or deserializer of the caller has raised an exception, which is the `__cause__`.
 
-    Evidence: topic; for a deserializer also partition, offset, and field (key or value): to skip the record, `seek` to
-    the next offset.
+    Evidence: topic and field (key or value); for a deserializer also partition and offset: to skip the record, `seek`
+    to the next offset. Those of `kcli.schemas` add subject and schema_id.
     """
 
-    _said = ("topic", "partition", "offset", "field")
+    _said = ("topic", "partition", "offset", "field", "schema_id")
 
 
 class CorruptRecords(KcliError):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeV
 from kcli import logs
 from kcli.arguments import checked
 from kcli.client.config import ClientConfig, ConsumerConfig, check_callables, not_settings
+from kcli.client.field_calls import deserialized, serialization_error
 from kcli.client.metrics import MetricGroups, merged
 from kcli.client.offset_lookup import EARLIEST, LATEST, list_offsets
 from kcli.consumer.consumer_metrics import fetch_metrics, group_metrics
@@ -25,7 +26,6 @@ from kcli.errors import (
     KcliError,
     LogTruncated,
     OffsetOutOfRange,
-    SerializationError,
     TimeoutExpired,
     TopicAuthorizationError,
     TopicRecreated,
@@ -146,6 +146,7 @@ class Consumer:
     Python callables take the place of Java's deserializers and interceptors:
 
     - `key_deserializer` and `value_deserializer` get the bytes of a record that `records` returns; null stays None.
+      `kcli.schemas.SchemaDeserializer` reads Avro, JSON Schema and Protobuf with a schema registry.
       After an exception the iteration raises SerializationError, and the position stays at this record: the next
       iteration returns it again, unless `seek(tp, offset + 1)` skips it.
     - `on_consume` gets the result of each poll (partition -> columns) before it is returned. A dict that it returns
@@ -471,13 +472,14 @@ class Consumer:
             ("key", "value"), self._deserializers, (record.key, record.value), strict=True
         ):
             try:
-                fields.append(data if data is None or deserialize is None else deserialize(data))
+                if data is not None and deserialize is not None:
+                    fields.append(deserialized(deserialize, tp.topic, name, record.headers, data))
+                else:
+                    fields.append(data)
             except Exception as error:
-                text = (
-                    f"the {name} of the record at offset {record.offset} of {tp} cannot be deserialized: {_of(error)}"
-                )
+                text = f"the {name} of the record at offset {record.offset} of {tp} cannot be deserialized"
                 where = {"topic": tp.topic, "partition": tp.partition, "offset": record.offset}
-                raise SerializationError(text, **where, field=name) from error
+                raise serialization_error(text, error, **where, field=name) from error
         return record._replace(key=fields[0], value=fields[1])
 
     def columns(self, *, to_end: bool = False) -> Iterator[tuple[TopicPartition, RecordColumns]]:

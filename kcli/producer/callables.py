@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kcli import logs
-from kcli.errors import KcliError, SerializationError
+from kcli.client.field_calls import serialization_error, serialized
+from kcli.errors import KcliError
 from kcli.producer.batches import RecordMetadata
 
 Serializer = Callable[[Any], "bytes | None"]
@@ -57,10 +58,10 @@ class SendCallables(NamedTuple):
         if serialize is None or data is None:
             return data
         try:
-            return serialize(data)
+            return serialized(serialize, record.topic, field, record.headers, data)
         except Exception as cause:
-            text = f"the {field} of a record for {record.topic} cannot be serialized: {type(cause).__name__}: {cause}"
-            error = SerializationError(text, topic=record.topic, field=field)
+            text = f"the {field} of a record for {record.topic} cannot be serialized"
+            error = serialization_error(text, cause, topic=record.topic, field=field)
             partition = -1 if record.partition is None else record.partition
             self.acknowledged(RecordMetadata(record.topic, partition, -1, -1), error)
             raise error from cause

@@ -1,6 +1,8 @@
-"""Payloads of Avro from JSON-like values: the inverse of `kcli.schemas.avro` and `kcli.schemas.json_values`.
+"""Payloads of Avro from JSON-like or native values: the inverse of `kcli.schemas.avro` and `kcli.schemas.json_values`.
 
-A type takes what its values become in JSON, and what people write: a decimal or a timestamp also as a number. A member
+A type takes the native value that `kcli.schemas.avro` returns for it (bytes, Decimal, datetime, ...), what that becomes
+in JSON, and what people write: a decimal or a timestamp also as a number. A time is never rounded: one with more
+decimal places than the schema is an error. A member
 that the record of the schema lacks is an error, and a missing one has its default.
 
 A union has no tag in JSON, so its branch is the first that takes the value exactly: 5 is a long before it is a double,
@@ -14,7 +16,8 @@ import struct
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
-from datetime import date
+from dataclasses import asdict
+from datetime import date, time
 from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any, NoReturn, TypeAlias
 from uuid import UUID
@@ -169,7 +172,7 @@ class AvroWriter:
         def attempt(out: bytearray, value: Any, path: str, *, exact: bool) -> EncodeError | None:
             first = None
             for index, branch in enumerate(branches):
-                if exact and has_text and names[index] in ("bytes", "fixed"):
+                if exact and has_text and names[index] in ("bytes", "fixed") and isinstance(value, str):
                     continue
                 start = len(out)
                 try:
@@ -270,6 +273,8 @@ def _floating(form: str) -> Write:
 
 
 def _data(value: Any, path: str) -> bytes:
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value)
     if not isinstance(value, str):
         _wrong(path, "base64 text", value)
     try:
@@ -319,7 +324,7 @@ def _enum(symbols: list[str]) -> Write:
 
 def _array(item: Write) -> Write:
     def write(out: bytearray, value: Any, path: str, exact: bool) -> None:
-        if not isinstance(value, list):
+        if not isinstance(value, (list, tuple)):
             _wrong(path, "a list", value)
         if value:
             _long(out, len(value))
@@ -372,6 +377,8 @@ def _logical(schema: Mapping[str, Any], kind: str, plain: Write) -> Write:
     numbers = _date_number if name == "date" else _time_number(name) if name.startswith("time-") else _instant(name)
 
     def write(out: bytearray, value: Any, path: str, exact: bool) -> None:
+        if isinstance(value, (date, time, Timestamp)):
+            value = value.isoformat()
         plain(out, numbers(value, path) if isinstance(value, str) else value, path, exact)
 
     return write
@@ -381,7 +388,7 @@ def _decimal(schema: Mapping[str, Any], kind: str) -> Write:
     scale, precision = schema.get("scale", 0), schema.get("precision")
 
     def write(out: bytearray, value: Any, path: str, exact: bool) -> None:
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        if isinstance(value, bool) or not isinstance(value, (str, int, float, Decimal)):
             _wrong(path, "a decimal number, as text", value)
         try:
             number = Decimal(repr(value) if isinstance(value, float) else value)
@@ -414,7 +421,7 @@ def _decimal(schema: Mapping[str, Any], kind: str) -> Write:
 
 def _uuid_of(value: Any, path: str) -> UUID:
     try:
-        return UUID(value)
+        return value if isinstance(value, UUID) else UUID(value)
     except (ValueError, AttributeError, TypeError):
         raise EncodeError(f"{path}: the value must be a UUID") from None
 
@@ -426,11 +433,13 @@ def _uuid(out: bytearray, value: Any, path: str, exact: bool) -> None:
 def _uuid_text(out: bytearray, value: Any, path: str, exact: bool) -> None:
     if exact:
         _uuid_of(value, path)
-    _string(out, value, path, exact)
+    _string(out, str(value) if isinstance(value, UUID) else value, path, exact)
 
 
 def _duration(out: bytearray, value: Any, path: str, exact: bool) -> None:
     names = list(Duration.__dataclass_fields__)
+    if isinstance(value, Duration):
+        value = asdict(value)
     if not isinstance(value, dict) or set(value) != set(names):
         raise EncodeError(f"{path}: the value must be an object with {', '.join(names)}")
     for name in names:

@@ -14,11 +14,18 @@ Side: TypeAlias = Literal["key", "value"]
 
 
 class DecodeError(KcliError):
-    """A payload that does not decode: one sentence. Decoders return it in the place of the value."""
+    """A payload that does not decode: one sentence. Decoders return it in the place of the value.
+
+    Evidence: schema_id, if the registry has the schema of the payload.
+    """
+
+    _said = ("schema_id",)
 
 
 class EncodeError(KcliError):
-    """A value that the format or the schema cannot represent: one sentence."""
+    """A value that the format or the schema cannot represent: one sentence. Evidence: schema_id."""
+
+    _said = ("schema_id",)
 
 
 class Decoder(Protocol):

@@ -19,11 +19,20 @@ if TYPE_CHECKING:
 
 
 def schema_decoder(
-    name: str, side: Side, registry: SchemaRegistry | None, schema_file: str | None, message: str | None
+    name: str,
+    side: Side,
+    registry: SchemaRegistry | None,
+    schema_file: str | None,
+    message: str | None,
+    *,
+    schema: str | None = None,
 ) -> Decoder:
-    """Return the decoder of avro, protobuf, json-schema or auto. Arguments as of `kcli.schemas.serdes.make_decoder`."""
+    """Return the decoder of avro, protobuf, json-schema or auto. Arguments as of `kcli.schemas.serdes.make_decoder`.
+
+    `schema` is the text of Avro's schema, in the place of a file.
+    """
     if name == "avro":
-        return _avro(side, registry, schema_file)
+        return _avro(side, registry, schema_file, schema)
     if name == "protobuf":
         return _protobuf(side, registry, schema_file, message)
     if name == "auto":
@@ -31,19 +40,18 @@ def schema_decoder(
     return _json_schema(side, registry, schema_file)
 
 
-def _avro(side: Side, registry: SchemaRegistry | None, schema_file: str | None) -> Decoder:
+def _avro(side: Side, registry: SchemaRegistry | None, schema_file: str | None, schema: str | None) -> Decoder:
     from kcli.schemas.avro import make_read, tree_of
 
     reader: SchemaTree | None = None
-    if schema_file is not None:
-        text = read_schema_file(schema_file)
+    text = schema if schema_file is None else read_schema_file(schema_file)
+    if text is not None:
         try:
             reader = tree_of(text)
             make_read(reader, 0)
         except (ValueError, RecursionError) as error:
-            raise ConfigError(
-                f"schema file {schema_file}: it is not a valid Avro schema: {problem_of(error)}"
-            ) from None
+            where = f"schema file {schema_file}" if schema_file else "the schema"
+            raise ConfigError(f"{where}: it is not a valid Avro schema: {problem_of(error)}") from None
     if registry is None:
         if reader is None:
             raise no_schema("avro", side)

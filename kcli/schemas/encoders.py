@@ -30,6 +30,7 @@ class SchemaEncoder:
         self._find = find
         self._compile = compile
         self._writers: dict[str, Callable[[Any], bytes]] = {}
+        self._ids: dict[str, int | None] = {}
 
     def __repr__(self) -> str:
         return f"<SchemaEncoder {self.name} {self._side} topics={len(self._writers)}>"
@@ -38,11 +39,13 @@ class SchemaEncoder:
         """Return the payload of a value, as `Encoder.encode` says."""
         write = self._writers.get(topic)
         if write is None:
-            write = self._writers[topic] = self._writer(self._find(topic))
+            schema = self._find(topic)
+            self._ids[topic] = schema.id
+            write = self._writers[topic] = self._writer(schema)
         try:
             return write(value)
         except EncodeError as error:
-            raise EncodeError(f"{self.name}: {error}") from None
+            raise EncodeError(f"{self.name}: {error}", schema_id=self._ids[topic]) from None
 
     def _writer(self, schema: Schema) -> Callable[[Any], bytes]:
         if schema.kind != _KINDS[self.name]:
@@ -52,7 +55,8 @@ class SchemaEncoder:
         except KcliError:
             raise
         except Exception as error:  # a schema of strangers, read by libraries with errors of their own
-            raise EncodeError(f"{self.name}: schema {schema.id} is not valid: {problem_of(error)}") from None
+            text = f"{self.name}: schema {schema.id} is not valid: {problem_of(error)}"
+            raise EncodeError(text, schema_id=schema.id) from None
         frame = b"" if schema.id is None else b"\0" + schema.id.to_bytes(4, "big")
         return (lambda value: frame + write(value)) if frame else write
 
@@ -63,10 +67,11 @@ def schema_encoder(
     registry: SchemaRegistry | None,
     *,
     schema_id: int | None,
-    subject: str | None,
+    subject: str | Callable[[str, Side], str] | None,
     schema_file: str | None,
     message: str | None,
     register: bool,
+    schema: str | None = None,
 ) -> Encoder:
     """Return the encoder of avro, protobuf or json-schema: arguments as of `kcli.schemas.serdes.make_encoder`."""
     if registry is None and (schema_id is not None or subject is not None or register):
@@ -75,14 +80,15 @@ def schema_encoder(
         )
     if schema_id is not None and (subject is not None or schema_file is not None):
         raise ConfigError(f"{side}: a schema id cannot be combined with a subject or a schema file")
-    if register and schema_file is None:
+    if register and schema_file is None and schema is None:
         raise ConfigError(f"{side}: registering needs the schema: use --schema-file FILE")
-    if schema_file is None and registry is None:
+    if schema_file is None and schema is None and registry is None:
         raise no_schema(name, side)
-    text = None if schema_file is None else _checked_file(name, schema_file, register=register)
+    text = schema if schema_file is None else _text_of_file(name, schema_file, register=register)
+    given = f"the schema of {schema_file}" if schema_file else "this schema"
 
     def find(topic: str) -> Schema:
-        of_topic = subject or f"{topic}-{side}"
+        of_topic = subject_of(subject, topic, side)
         if text is None:
             assert registry is not None
             return registry.latest(of_topic) if schema_id is None else registry.schema(schema_id)
@@ -94,9 +100,8 @@ def schema_encoder(
         try:
             return registry.lookup(of_topic, own)
         except NotFound:
-            raise NotFound(
-                f"subject {of_topic!r} does not have the schema of {schema_file}; use --register to add it"
-            ) from None
+            option = "--register" if schema_file else "register=True"
+            raise NotFound(f"subject {of_topic!r} does not have {given}; use {option} to add it") from None
 
     def compile(schema: Schema) -> Callable[[Any], bytes]:
         referred = {} if registry is None else {key: used.text for key, used in registry.closure(schema)}
@@ -114,25 +119,44 @@ def schema_encoder(
     return SchemaEncoder(name, side, find, compile)
 
 
-def _checked_file(name: str, path: str, *, register: bool) -> str:
-    """Return the text of a schema file that is a valid schema, in base64 if it is a file of descriptors.
+def subject_of(subject: str | Callable[[str, Side], str] | None, topic: str, side: Side) -> str:
+    """Return the subject of a side of a topic's records: by default `TOPIC-key` or `TOPIC-value`."""
+    if subject is None:
+        return f"{topic}-{side}"
+    return subject if isinstance(subject, str) else subject(topic, side)
 
-    A schema with imports is registered with references to their subjects, which a file does not have.
+
+def _text_of_file(name: str, path: str, *, register: bool) -> str:
+    """Return the text of a schema file that is a valid schema, in base64 if it is a file of descriptors."""
+    where = f"schema file {path}"
+    if name != "protobuf":
+        text = read_schema_file(path)
+        check_schema(name, text, where)
+        return text
+    from kcli.schemas.protobuf_schema import DESCRIPTOR_FILES, require_protobuf
+
+    require_protobuf()
+    messages = protobuf_file(path)
+    if register and messages.imports:
+        raise ConfigError(
+            f"{where}: it imports {messages.imports[0]}, and --register knows no references, so nobody "
+            "could read the records; register it with another tool, and use --subject"
+        )
+    return messages.base64 if path.endswith(DESCRIPTOR_FILES) else read_schema_file(path)
+
+
+def check_schema(name: str, text: str, where: str) -> None:
+    """Raise ConfigError if a text is not a valid schema of avro, json-schema or protobuf, or refers to other schemas.
+
+    `where` begins the error.
     """
-    if name == "protobuf":
-        from kcli.schemas.protobuf_schema import DESCRIPTOR_FILES, require_protobuf
-
-        require_protobuf()
-        messages = protobuf_file(path)
-        if register and messages.imports:
-            raise ConfigError(
-                f"schema file {path}: it imports {messages.imports[0]}, and --register knows no references, so nobody "
-                "could read the records; register it with another tool, and use --subject"
-            )
-        return messages.base64 if path.endswith(DESCRIPTOR_FILES) else read_schema_file(path)
-    text = read_schema_file(path)
     try:
-        if name == "avro":
+        if name == "protobuf":
+            from kcli.schemas.protobuf_schema import messages_of, require_protobuf
+
+            require_protobuf()
+            messages_of(text, {})
+        elif name == "avro":
             from kcli.schemas.avro_schema import SchemaTree
             from kcli.schemas.avro_write import AvroWriter
 
@@ -142,8 +166,7 @@ def _checked_file(name: str, path: str, *, register: bool) -> str:
 
             validated(text, {})
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ConfigError(f"schema file {path}: it is not a valid schema: {problem_of(error)}") from None
-    return text
+        raise ConfigError(f"{where}: it is not a valid schema: {problem_of(error)}") from None
 
 
 def _protobuf_writer(
@@ -155,6 +178,7 @@ def _protobuf_writer(
     require_protobuf()
     messages: Messages = protobuf_file(schema_file) if schema_file else messages_of(schema.text, referred)
     from google.protobuf.json_format import ParseDict
+    from google.protobuf.message import Message
     from google.protobuf.message_factory import GetMessageClass
 
     try:
@@ -165,6 +189,10 @@ def _protobuf_writer(
     path = b"" if schema.id is None else path_bytes(messages.path_of(descriptor))
 
     def write(value: Any) -> bytes:
+        if isinstance(value, Message):
+            if value.DESCRIPTOR.full_name != descriptor.full_name:
+                raise EncodeError(f"the value must be {descriptor.full_name}, not {value.DESCRIPTOR.full_name}")
+            return path + bytes(value.SerializeToString())
         if not isinstance(value, dict) and not descriptor.full_name.startswith("google.protobuf."):
             raise EncodeError(f"the value must be an object, not {kind_of(value)}")
         try:

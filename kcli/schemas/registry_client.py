@@ -41,13 +41,14 @@ from kcli.schemas.schema import (
     whole_of,
 )
 from kcli.secret import Secret
-from kcli.security.registry_settings import RegistrySettings
+from kcli.security.registry_settings import OF_SERIALISERS, URL, RegistrySettings
 
 if TYPE_CHECKING:
     from ssl import SSLContext
     from urllib.parse import SplitResult
 
     from kcli.clock import Clock
+    from kcli.settings import Value
 
 __all__ = ["Reference", "RegistryError", "RegistrySettings", "Schema", "SchemaRegistry"]
 
@@ -105,6 +106,23 @@ class SchemaRegistry:
         settings = RegistrySettings.from_properties(properties)
         use_id = str(properties.get("apicurio.registry.use-id") or "")
         return cls(settings, folder=folder, timeout_ms=timeout_ms, use_id=use_id) if settings.urls else None
+
+    @classmethod
+    def connect(cls, url: str, *, timeout_ms: float = 30_000.0, **settings: Value | None) -> SchemaRegistry:
+        """Return the registry at a URL, or at several separated by commas. Nothing is sent yet.
+
+        `settings` are the properties of Confluent's clients with underscores: `basic_auth_user_info="user:password"`,
+        `bearer_auth_token`, `schema_registry_ssl_truststore_location`. `timeout_ms` limits one request. Schemas are
+        kept in memory. Raise ConfigError for an unknown or invalid setting.
+        """
+        properties = {URL: url, **{name.replace("_", "."): value for name, value in settings.items()}}
+        unknown = [name for name in properties if not RegistrySettings.is_known(name) or name in OF_SERIALISERS]
+        if unknown:
+            raise ConfigError(
+                f"{unknown[0]} is not a property of a schema registry; use basic.auth.user.info, "
+                "bearer.auth.token or schema.registry.ssl.*"
+            )
+        return cls(RegistrySettings.from_properties(properties), timeout_ms=timeout_ms)
 
     def __repr__(self) -> str:
         return f"<SchemaRegistry {', '.join(self._urls)} schemas={len(self._schemas)}>"
@@ -311,7 +329,7 @@ class SchemaRegistry:
 
     def _request(self, method: str, path: str, body: bytes | None) -> bytes:
         failure: RegistryError | None = None
-        for url in list(self._urls):
+        for url in self._urls:
             try:
                 answer = self._send(method, url + path, body)
             except RegistryError as error:
@@ -320,8 +338,10 @@ class SchemaRegistry:
                 failure = failure or error
                 continue
             if url != self._urls[0]:
-                self._urls.remove(url)
-                self._urls.insert(0, url)
+                self._urls = [
+                    url,
+                    *(other for other in self._urls if other != url),
+                ]  # at once: threads share a registry
             return answer
         assert failure is not None
         raise failure

@@ -86,7 +86,9 @@ class FramedDecoder:
         except Exception as error:  # bytes of strangers, read by libraries with errors of their own
             schema = self._schemas.get(frame)
             named = "" if schema is None else f" with schema {schema.guid if _names_guid(frame) else schema.id}"
-            return DecodeError(f"{self.name}{named}: {problem_of(error)}")
+            return DecodeError(
+                f"{self.name}{named}: {problem_of(error)}", schema_id=None if schema is None else schema.id
+            )
 
     def _read(self, topic: str, payload: bytes, frame: bytes) -> Any:
         try:
