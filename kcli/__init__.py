@@ -5,7 +5,7 @@ The library's face. Each name is imported when it is first used, so that `import
 - `Consumer` reads records, alone or as a member of a group.
 - `Producer` writes records.
 - `Admin` looks at topics, groups, offsets and assignments, and plans and applies changes to them.
-- `AsyncAdmin` is `Admin` for asyncio: coroutines instead of methods that wait.
+- `AsyncAdmin` and `AsyncConsumer` are the same for asyncio: coroutines in place of methods that wait.
 - Each class that a method of these takes or returns is a name here, too: `NewTopic`, `ConsumerRecord`, `Results`, ...
 - `total_lag` sums the lag of partitions, and says how many the sum leaves out.
 - `KcliError` is the base class of every error that kcli raises on purpose. The errors that the docstrings of methods
@@ -24,7 +24,8 @@ __version__ = "0.1.0"
 _HOME = {
     # clients
     "Admin": "kcli.admin.client",
-    "AsyncAdmin": "kcli.aio.admin",
+    "AsyncAdmin": "kcli.aio.async_admin",
+    "AsyncConsumer": "kcli.aio.async_consumer",
     "Consumer": "kcli.consumer.consumer",
     "Producer": "kcli.producer.producer",
     "AdminSettings": "kcli.client.keyword_types",

@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "consumer": {"protocol", "client", "assignors"},
     "producer": {"protocol", "client"},
     "admin": {"protocol", "client", "assignors"},
-    "aio": {"client", "consumer", "producer", "admin"},
+    "aio": {"protocol", "client", "consumer", "producer", "admin"},
     "broker": {"protocol", "network", "security", "assignors"},
     "spark": {"protocol", "security", "client", "consumer", "producer", "admin", "schemas"},
     "cli": {"protocol", "security", "client", "assignors", "consumer", "producer", "admin", "schemas", "spark"},

@@ -4,6 +4,9 @@ A face has the client, a `ClientThread` that runs its calls in order, and corout
 no protocol, no settings and no documentation of its own: `threaded_client` makes the coroutine of a method, with its
 parameters, types and docstring.
 
+An `AsyncConsumer` has `Received` in addition: the records of the last poll, and how far the tasks have got with them. A
+record of an `async for` costs no switch of threads; a poll costs one.
+
 Threads: everything of the client runs in its thread, and everything of the face in the event loop of the first call.
 What both touch says so where it is defined.
 
@@ -15,5 +18,10 @@ What both touch says so where it is defined.
   was meant for.
 - A coroutine function of the user that the client calls back runs in the loop while the thread waits. The thread runs
   the calls of that callback, which a context variable recognizes, before all others: a commit in `on_revoked`.
+- A poll that waits gives way to other calls, and goes on after them. Without that, a commit of another task would wait
+  for records.
+- The thread cannot know which records the tasks have got. So each call of the consumer begins with a look at `Received`
+  and tells the subscription what is unread and what is in hand; and afterwards drops what the call has moved.
+- `asyncio.wait_for` cancels a step of an iteration, not the iteration: it is a class, because a generator would end.
 - The thread is a daemon and refers to no face, so that a forgotten one is collected, warned about, and closed.
 """

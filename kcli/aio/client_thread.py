@@ -128,7 +128,7 @@ class ClientThread:
         Raise KcliError in another loop than that of the first call, and after `close`.
         """
         self._start()
-        if self._closing is not None:
+        if self._closing is not None and self._current_callback() is None:
             raise KcliError(f"{self.name} is closed")
         assert self._loop is not None
         future: asyncio.Future[R] = self._loop.create_future()
@@ -143,6 +143,7 @@ class ClientThread:
     async def close(self, function: Callable[[], None]) -> None:
         """Run the last function, and end the thread. A cancellation is raised after that. Safe to call twice."""
         self._start()
+        self.refuse_in_callback("close")
         assert self._loop is not None
         if self._closing is None:
             self._closing = self._loop.create_future()
@@ -179,9 +180,19 @@ class ClientThread:
         elif self._loop is not loop:
             raise KcliError(f"{self.name} belongs to the event loop of its first call; make one for each loop")
 
-    def _put(self, call: Call[Any]) -> None:
+    def refuse_in_callback(self, action: str) -> None:
+        """Raise KcliError in a callback, which an action would wait for in vain."""
+        if self._current_callback() is not None:
+            raise KcliError(f"a callback of {self.name} must not {action} it")
+
+    def _current_callback(self) -> Callback | None:
+        """Return the callback that the running task belongs to, while the thread waits for its end."""
         callback = _callback.get()
-        if callback is not None and callback is self._callback and not callback.is_over:
+        return callback if callback is not None and callback is self._callback and not callback.is_over else None
+
+    def _put(self, call: Call[Any]) -> None:
+        callback = self._current_callback()
+        if callback is not None:
             callback.calls.put(call)
             return
         with self._lock:

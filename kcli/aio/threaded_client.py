@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Client(Protocol):
     """The part of `Admin`, `Consumer` and `Producer` that this module uses."""
 
-    def close(self) -> object: ...
+    def close(self) -> None: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> object: ...
@@ -45,7 +45,11 @@ class ThreadedClient(Generic[C_co]):
         return f"<{type(self).__name__} of {self._client!r}>"
 
     async def __aenter__(self: T) -> T:
-        await self._started()
+        try:
+            await self._started()
+        except BaseException:
+            await self._thread.close(self._client.close)
+            raise
         return self
 
     async def __aexit__(
@@ -55,6 +59,10 @@ class ThreadedClient(Generic[C_co]):
 
     async def _started(self) -> None:
         """Do what precedes the first call."""
+
+    def _in_client(self, function: Callable[[], R]) -> Callable[[], R]:
+        """Return what the thread runs for a call of the client."""
+        return function
 
     def _exit(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -97,7 +105,8 @@ def _coroutine(
     @functools.wraps(method)
     async def call(self: ThreadedClient[C], /, *arguments: P.args, **named: P.kwargs) -> R:
         await self._started()
-        return await self._thread.run(functools.partial(method, self._client, *arguments, **named), wakes=wakes)
+        function = functools.partial(method, self._client, *arguments, **named)
+        return await self._thread.run(self._in_client(function), wakes=wakes)
 
     return call
 

@@ -6,7 +6,7 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from kcli import logs
 from kcli.arguments import checked
@@ -45,22 +45,21 @@ if TYPE_CHECKING:
 
 _CLOSE_TIMEOUT_MS = 30_000.0
 _POLL_MS = 500.0
+_AFTER_CLOSE = ("close", "_close_after_an_exception")
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _one_thread(
-    method: Callable[Concatenate[Consumer, P], R], *, after_close: bool = False
-) -> Callable[Concatenate[Consumer, P], R]:
-    """Let one thread at a time run these methods of a consumer, and none after `close`.
+def _one_thread(method: F) -> F:
+    """Let one thread at a time run these methods of a consumer, and only those in `_AFTER_CLOSE` after `close`.
 
     Callbacks may call the consumer that calls them.
     """
+    after_close = method.__name__ in _AFTER_CLOSE
 
     @functools.wraps(method)
-    def call(self: Consumer, /, *arguments: P.args, **named: P.kwargs) -> R:
+    def call(self: Consumer, /, *arguments: Any, **named: Any) -> Any:
         if not self._in_use.acquire(blocking=False):
             text = f"thread {self._user!r} is using this consumer"
             raise ConcurrentUse(f"{text}; it belongs to one thread at a time, and others may only call wakeup")
@@ -72,7 +71,7 @@ def _one_thread(
         finally:
             self._in_use.release()
 
-    return call
+    return cast("F", call)
 
 
 class ConsumerRecord(NamedTuple):
@@ -210,13 +209,18 @@ class Consumer:
         if self._group is not None and on_commit is not None:
             self._group.commits.on_commit = on_commit
         try:
-            if topics and self._group is not None:
-                self.subscribe(topics)
-            elif topics:
-                self.assign(self._partitions_of(topics))
+            if topics:
+                self._begin(topics)
         except BaseException:
             self._close_after_an_exception()
             raise
+
+    def _begin(self, topics: Iterable[str]) -> None:
+        """Read the topics that the constructor got."""
+        if self._group is not None:
+            self.subscribe(topics)
+        else:
+            self.assign(self._partitions_of(topics))
 
     @classmethod
     def from_config(
@@ -735,7 +739,7 @@ class Consumer:
         """
         self._client.wakeup()
 
-    @functools.partial(_one_thread, after_close=True)
+    @_one_thread
     def close(self, timeout_ms: float | None = None) -> None:
         """Commit what is due, leave the group (callbacks run) and close the connections, within `timeout_ms` (30 s).
 
@@ -758,7 +762,7 @@ class Consumer:
                     if self._own_client:
                         self._client.close()
 
-    @functools.partial(_one_thread, after_close=True)
+    @_one_thread
     def _close_after_an_exception(self) -> None:
         """Close, and commit no record that the caller had in hand; log an error, which would hide the exception."""
         self.subscription.hold_back()

@@ -2,11 +2,13 @@
 
 from typing_extensions import assert_type
 
-from kcli import AsyncAdmin
+from kcli import AsyncAdmin, AsyncConsumer, OffsetAndMetadata, TopicPartition
 from kcli.admin.groups.survey import GroupSurvey
 from kcli.admin.topics import CreatedTopic
 from kcli.client.metadata import TopicInfo
 from kcli.client.requests import Results
+from kcli.consumer.consumer import ConsumerRecord
+from kcli.protocol.records.columns import RecordColumns
 
 
 async def administer() -> None:
@@ -19,3 +21,25 @@ async def administer() -> None:
         await admin.forecast()  # type: ignore[call-arg]
         await admin.close()
     AsyncAdmin(client_id=None, bootstrap_servers=3)  # type: ignore[arg-type]
+
+
+async def on_revoked(partitions: list[TopicPartition]) -> None: ...
+
+
+async def consume() -> None:
+    async with AsyncConsumer("orders", group_id="billing", enable_auto_commit=False) as consumer:
+        assert_type(consumer, AsyncConsumer)
+        async for record in consumer:
+            assert_type(record, ConsumerRecord)
+        async for columns in consumer.columns(to_end=True):
+            assert_type(columns, tuple[TopicPartition, RecordColumns])
+        assert_type(await consumer.poll(timeout_ms=100), dict[TopicPartition, RecordColumns])
+        tp = TopicPartition("orders", 0)
+        assert_type(await consumer.position(tp), int)
+        assert_type(await consumer.committed([tp]), dict[TopicPartition, OffsetAndMetadata | None])
+        await consumer.subscribe(["orders"], on_revoked=on_revoked, on_assigned=print)
+        await consumer.commit({tp: OffsetAndMetadata(3)}, timeout_ms=100)
+        await consumer.commit({tp: 3})  # type: ignore[dict-item]
+        await consumer.seek(tp, "3")  # type: ignore[arg-type]
+    AsyncConsumer("orders", group_idd="billing")  # type: ignore[call-arg]
+    AsyncConsumer("orders", max_poll_records="ten", group_id=[])  # type: ignore[arg-type]

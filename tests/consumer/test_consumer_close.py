@@ -185,6 +185,26 @@ def test_wakeup_interrupts_a_commit() -> None:
         member.consumer.commit({T0: OffsetAndMetadata(1)})
 
 
+def test_a_wakeup_does_not_interrupt_the_commit_before_partitions_are_revoked() -> None:
+    """It ends the poll after that: a revocation without its commit would have the records read twice."""
+    cluster = ClassicCluster()
+    cluster.topic("t").append("a", "b")
+    member = member_of(cluster)
+    assert member.poll() == ["a", "b"]
+    cluster.committed.clear()
+
+    def interrupt(request: Any) -> None:
+        """No answer, so that the commit still waits."""
+        member.consumer.wakeup()
+
+    cluster.answer_next(ApiKey.OFFSET_COMMIT, interrupt)
+    cluster.rebalances = True
+    with pytest.raises(WakeupError):
+        member.poll(80)
+    assert cluster.committed == {T0: 2}
+    assert member.callbacks.taken() == [("assigned", [0]), ("revoked", [0])]
+
+
 # --- threads
 
 

@@ -115,7 +115,8 @@ class GroupClient:
         until_ms = self._client.clock.now_ms() + timeout_ms
         if self._leave_deadline_ms is not None:
             until_ms = min(until_ms, self._leave_deadline_ms)
-        self.commits.before_revocation(partitions, until_ms)
+        with self._client.without_wakeups():  # the partitions are revoked also after an error
+            self.commits.before_revocation(partitions, until_ms)
 
     def poll(self, now_ms: float) -> None:
         """Run the membership, then the commits."""
