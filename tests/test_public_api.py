@@ -108,9 +108,9 @@ def test_the_examples_in_the_docstrings_run(name: str, bootstrap: str) -> None:
 @pytest.mark.parametrize(
     ("name", "given", "text"),
     [
-        ("Producer", {"sasl.password": "secret"}, "dict is not a ProducerConfig; use .*ProducerConfig.from_properties"),
-        ("Producer", "localhost:9092", "str is not a ProducerConfig; use .*keywords"),
-        ("Producer", ConsumerConfig.from_properties({}), "ConsumerConfig is not a ProducerConfig; use "),
+        ("Producer", {"sasl.password": "secret"}, "dict is not a keyword; use .*ProducerConfig.from_properties"),
+        ("Producer", "localhost:9092", "str is not a keyword; use keywords"),
+        ("Producer", ConsumerConfig.from_properties({}), "ConsumerConfig is not a keyword; use "),
         ("Consumer", {"sasl.password": "secret"}, "dict is not .* topic; use .*ConsumerConfig.from_properties"),
         ("Consumer", ConsumerConfig.from_properties({}), "ConsumerConfig is not .* topic; use Consumer.from_config"),
         ("Consumer", ["orders"], r"list is not the name of a topic; use Consumer\(\*topics\)"),
@@ -126,7 +126,7 @@ def test_settings_that_are_not_keywords_are_a_type_error(name: str, given: objec
 
 def test_the_ways_that_the_errors_name_accept_properties() -> None:
     properties = {"bootstrap.servers": "kafka:1", "client.id": "me"}
-    with kcli.Producer(ProducerConfig.from_properties(properties)), kcli.Producer(**properties):  # type: ignore[arg-type]
+    with kcli.Producer.from_config(ProducerConfig.from_properties(properties)), kcli.Producer(**properties):  # type: ignore[arg-type]
         pass
     with kcli.Consumer.from_config(ConsumerConfig.from_properties(properties)), kcli.Consumer(**properties):
         pass

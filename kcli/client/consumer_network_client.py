@@ -71,7 +71,7 @@ class ConsumerNetworkClient:
         self._completed_count = 0
         self._woken = False
         self._ignored_wakeups = 0
-        self._has_served = False  # `serve` completed a future since the last poll without `until`
+        self._has_served = False  # since the last poll without `until`: `serve` completed a future, or an `interrupt`
         self._closed = False
 
     def __repr__(self) -> str:
@@ -225,19 +225,26 @@ class ConsumerNetworkClient:
         self._await_metadata(self.metadata.request_update(at_once=True), deadline_ms)
         return self.metadata.cluster
 
-    def topics_metadata(self, topics: Iterable[str] | None, deadline_ms: float) -> Cluster:
+    def topics_metadata(
+        self,
+        topics: Iterable[str] | None,
+        deadline_ms: float,
+        await_answer: Callable[[int, float], None] | None = None,
+    ) -> Cluster:
         """Request these topics, or all (None). The error of a topic is in TopicInfo.error.
 
         Retried: a topic without leaders, until the deadline; an unknown topic, for half a second, because brokers learn
-        of a new topic a little after its creation.
+        of a new topic a little after its creation. `await_answer(ticket, deadline_ms)` waits for a response where
+        another thread polls.
         """
         names = None if topics is None else list(topics)
+        await_answer = await_answer or self._await_metadata
         self.metadata.add_topics(names or ())
-        self._await_metadata(self.metadata.request_update(at_once=True, all_topics=names is None), deadline_ms)
+        await_answer(self.metadata.request_update(at_once=True, all_topics=names is None), deadline_ms)
         patient_until_ms = self.clock.now_ms() + _UNKNOWN_TOPIC_PATIENCE_MS
         while _may_be_temporary(self.metadata.cluster, names or (), self.clock.now_ms() < patient_until_ms):
             try:
-                self._await_metadata(self.metadata.request_update(), deadline_ms)
+                await_answer(self.metadata.request_update(), deadline_ms)
             except TimeoutExpired:
                 break
         return self.metadata.cluster
@@ -310,6 +317,11 @@ class ConsumerNetworkClient:
         """Close the connection to a node. Its requests fail at the next poll."""
         with self._lock:
             self._network.disconnect(node.id, f"disconnected from {node} by request")
+
+    def interrupt(self) -> None:
+        """Make the current poll without `until`, or else the next one, return. May be called by any thread."""
+        self._has_served = True
+        self._network.wakeup()
 
     def wakeup(self) -> None:
         """Make the current poll, or else the next one, raise WakeupError. May be called by any thread."""

@@ -1,12 +1,16 @@
 """The producer: records are collected into batches per partition, and batches are sent to the partitions' leaders.
 
-Three objects: `Producer` (the public face), `Accumulator` (batches that wait, by partition; pure, time is an argument)
-and `Sender` (Produce requests, retries, producer id). A record's path: `Producer.send` chooses the partition
-(`partitioner`), `Accumulator.append` puts it into a `ProducerBatch`, `Sender.run` sends the batches that are full or
-have lingered, one request per leader, and each batch reports an `Outcome` to the calls that its records came from.
+The objects, in the order of a record's path: `Producer` (the public face) adds it to the `Intake`. `SendLoop` takes
+many records at a time from there, chooses their partitions (`partitioner`) and puts them into a `ProducerBatch` each
+(`Accumulator`: batches that wait, by partition; pure, time is an argument). `Sender` sends the batches that are full or
+have lingered, one request per leader, with retries and producer ids. Each batch reports an `Outcome` to the receivers
+of its records: a callback of `send_many`, or the futures of `send`.
 
-Threads: none. The producer works only while one of its methods runs, so a batch that lingers is sent by the next call.
-It belongs to one thread. The client (connections, metadata) is the caller's if it was passed in, else the producer's.
+Threads: any number may call a `Producer`. `Intake` has a lock. All that comes after it belongs to the thread that
+drives the `SendLoop` at that moment: the background thread of the producer, or a caller that interrupts it (a
+transaction that ends, `send_many`, `flush`). Other threads wait for a condition that the driving thread evaluates after
+each pass. Without a background thread (`from_config(..., in_background=False)`: commands, Spark's tasks, tests) each
+call makes the passes itself. The client (connections, metadata) is the caller's if it was passed in.
 
 **Outcomes of a record.** There are three: stored (the future has a value), not stored (an error), and unknown: an error
 whose `possibly_stored` is True. It is unknown if one attempt left it open, and no later one found out:
@@ -37,7 +41,11 @@ commit is unknown (`OutcomeUnknown`) if a request was sent, and no response came
 - One batch per partition is in flight at a time, so order holds over retries, and the next sequence number is known.
   Throughput comes from the number of partitions and the size of batches, not from pipelining: while one is in flight,
   the next full one is encoded and compressed, so the broker waits only for its transfer.
-- Records stay columns (`NewRecords`) from `send_many` to the encoder. The records of one call are a part of each batch.
+- Records stay columns (`NewRecords`) from the intake and from `send_many` to the encoder. A future of a record is made
+  without `__init__`, and completed without a callback of its own: `send` costs about as much as its future.
+- Records linger in the intake, not in batches, because many at a time are put into batches several times as fast.
+- A batch is due at batch.size. While it waits for the one in flight before it, it grows up to 256 KiB, unless the user
+  has set batch.size: one batch per partition and request would otherwise limit the throughput.
 - A batch keeps its producer id and sequence number over retries. If it fails while it is not known whether a broker
   stored it, its numbers can be neither reused nor skipped: the producer requests a new producer id instead (KIP-98).
 - `DUPLICATE_SEQUENCE_NUMBER` is a success whose offset is unknown: the broker stored the batch in an earlier attempt.

@@ -7,9 +7,10 @@ wait.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 
-from kcli.producer.batches import HEADER_BYTES, OnOutcome, ProducerBatch, SizedRecords
+from kcli.producer.batches import HEADER_BYTES, ProducerBatch, SizedRecords
 from kcli.structs import TopicPartition
 
 _NEVER_MS = float("inf")
@@ -18,13 +19,17 @@ _NEVER_MS = float("inf")
 class Accumulator:
     """The queue of batches between the calls that add records and the sender.
 
-    `batch_bytes`, `linger_ms` and `delivery_timeout_ms` are Kafka's batch.size, linger.ms and delivery.timeout.ms.
+    `batch_bytes`, `linger_ms` and `delivery_timeout_ms` are Kafka's batch.size, linger.ms and delivery.timeout.ms. A
+    batch of `batch_bytes` is due; until it is sent, it takes records up to `limit_bytes` (default: `batch_bytes`).
     """
 
-    def __init__(self, *, batch_bytes: int, linger_ms: float, delivery_timeout_ms: float) -> None:
+    def __init__(
+        self, *, batch_bytes: int, linger_ms: float, delivery_timeout_ms: float, limit_bytes: int | None = None
+    ) -> None:
         #: Estimated bytes of all records that are neither stored nor failed.
         self.buffered_bytes = 0
         self._batch_bytes = batch_bytes
+        self._limit_bytes = batch_bytes if limit_bytes is None else limit_bytes
         self._linger_ms = linger_ms
         self._delivery_timeout_ms = delivery_timeout_ms
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
@@ -32,6 +37,7 @@ class Accumulator:
         self._in_flight: dict[TopicPartition, ProducerBatch] = {}
         # Smaller batches for topics whose broker refused batches of the configured size.
         self._topic_batch_bytes: dict[str, int] = {}
+        self._generation = 0  # of new batches; see `close_batches`
 
     def __repr__(self) -> str:
         waiting = sum(map(len, self._queues.values()))
@@ -52,45 +58,66 @@ class Accumulator:
         """The topics that have batches."""
         return {tp.topic for tp in (*self._queues, *self._in_flight)}
 
+    @property
+    def record_count(self) -> int:
+        """The number of records that are neither stored nor failed."""
+        return sum(batch.record_count for batch in self._batches())
+
+    def _batches(self) -> Iterator[ProducerBatch]:
+        return chain(self._in_flight.values(), *self._queues.values())
+
     def append(
-        self,
-        tp: TopicPartition,
-        records: SizedRecords,
-        now_ms: float,
-        on_outcome: OnOutcome,
-        *,
-        start: int = 0,
-        one_batch: bool = False,
+        self, tp: TopicPartition, records: SizedRecords, now_ms: float, *, start: int = 0, one_batch: bool = False
     ) -> int:
         """Add `records[start:]` to batches of `tp`. Return the index after the last record added.
 
-        With `one_batch`, stop when the batch is full, so that the caller can go on with another partition.
+        With `one_batch`, stop after batch.size or when the batch is full, so that the caller can go on with another
+        partition.
         """
-        limit = self._topic_batch_bytes.get(tp.topic, self._batch_bytes)
+        limit = self._topic_batch_bytes.get(tp.topic, self._limit_bytes)
         index = start
         while index < records.count:
             batch = self._open_batch(tp, now_ms)
             size_before = batch.size_bytes
-            index = _fill(batch, records, index, limit, on_outcome)
+            room = min(limit - batch.size_bytes, self._batch_bytes) if one_batch else limit - batch.size_bytes
+            index = _fill(batch, records, index, room, limit)
             self.buffered_bytes += batch.size_bytes - size_before
-            if batch.closed and one_batch:
+            if one_batch:
                 break
         return index
 
     def is_full(self, tp: TopicPartition) -> bool:
-        """Return whether the last batch of `tp` takes no more records."""
+        """Return whether the last batch of `tp` is due by its size, or takes no more records."""
         queue = self._queues.get(tp)
-        return not queue or queue[-1].closed
+        return not queue or self._is_full(queue[-1])
 
-    def sendable(self, now_ms: float, *, at_once: bool = False) -> list[TopicPartition]:
-        """Return the partitions whose first batch may be sent now; `at_once`: before linger.ms too."""
+    def _is_full(self, batch: ProducerBatch) -> bool:
+        return batch.closed or batch.size_bytes >= self._batch_bytes
+
+    def _due_ms(self, batch: ProducerBatch) -> float:
+        """A full batch is due at once, another one after the linger time, and none before its retry."""
+        if self._is_full(batch):
+            return batch.retry_at_ms
+        return max(batch.retry_at_ms, batch.created_ms + self._linger_ms)
+
+    def close_batches(self) -> int:
+        """Make all batches due that have records now. Return their generation for `has_batches`."""
+        for queue in self._queues.values():
+            queue[-1].closed = True
+        self._generation += 1
+        return self._generation - 1
+
+    def has_batches(self, generation: int) -> bool:
+        """Return whether a batch of this generation or of an earlier one is neither stored nor failed."""
+        return any(batch.generation <= generation for batch in self._batches())
+
+    def sendable(self, now_ms: float) -> list[TopicPartition]:
+        """Return the partitions whose first batch may be sent now."""
         return [
-            tp
-            for tp, queue in self._queues.items()
-            if tp not in self._in_flight and _due_ms(queue[0], 0 if at_once else self._linger_ms) <= now_ms
+            tp for tp, queue in self._queues.items() if tp not in self._in_flight and self._due_ms(queue[0]) <= now_ms
         ]
 
-    def next_due_ms(self, *, at_once: bool = False, after_ms: float | None = None) -> float:
+    def next_due_ms(self, *, after_ms: float | None = None) -> float:
         """Return the time at which the next batch becomes sendable or expires; infinity for never.
 
         Batches that were sendable by `after_ms` count only with the time at which they expire.
@@ -98,7 +125,7 @@ class Accumulator:
         soonest_ms = _NEVER_MS
         for tp, queue in self._queues.items():
             if tp not in self._in_flight:
-                due_ms = _due_ms(queue[0], 0 if at_once else self._linger_ms)
+                due_ms = self._due_ms(queue[0])
                 if after_ms is None or due_ms > after_ms:
                     soonest_ms = min(soonest_ms, due_ms)
                 soonest_ms = min(soonest_ms, self.deadline_ms(queue[0]))
@@ -138,7 +165,7 @@ class Accumulator:
         parts = batch.split()
         self._queues.setdefault(batch.tp, deque()).extendleft(reversed(parts))
         self.buffered_bytes += sum(part.size_bytes for part in parts)
-        limit = self._topic_batch_bytes.get(batch.tp.topic, self._batch_bytes)
+        limit = self._topic_batch_bytes.get(batch.tp.topic, self._limit_bytes)
         self._topic_batch_bytes[batch.tp.topic] = min(limit, max(batch.size_bytes // 2, HEADER_BYTES))
 
     def deadline_ms(self, batch: ProducerBatch) -> float:
@@ -171,7 +198,7 @@ class Accumulator:
     def _open_batch(self, tp: TopicPartition, now_ms: float) -> ProducerBatch:
         queue = self._queues.setdefault(tp, deque())
         if not queue or queue[-1].closed:
-            queue.append(ProducerBatch(tp, now_ms))
+            queue.append(ProducerBatch(tp, now_ms, self._generation))
             self.buffered_bytes += HEADER_BYTES
         return queue[-1]
 
@@ -186,17 +213,17 @@ class Accumulator:
         del self._in_flight[batch.tp]
 
 
-def _fill(batch: ProducerBatch, records: SizedRecords, start: int, limit: int, on_outcome: OnOutcome) -> int:
-    """Add records from `start` on while they fit, at least one to an empty batch. Return the index after the last."""
-    end, size_bytes = records.fitting(start, limit - batch.size_bytes)
-    if end == start and not batch.record_count:
-        end, size_bytes = start + 1, records.size_bytes(start, start + 1)
+def _fill(batch: ProducerBatch, records: SizedRecords, start: int, room: int, limit: int) -> int:
+    """Add records from `start` on while they fit into `room`, at least one to a batch below its `limit`.
+
+    Return the index after the last one. An empty batch takes a record of any size.
+    """
+    end, size_bytes = records.fitting(start, room)
+    if end == start:
+        size_bytes = records.size_bytes(start, start + 1)
+        end += not batch.record_count or batch.size_bytes + size_bytes <= limit
     if end > start:
-        batch.add(records.records.part(start, end), size_bytes, on_outcome)
-    batch.closed = end < records.count or batch.size_bytes >= limit
+        batch.add(records.records.part(start, end), records.receivers.part(start, end), size_bytes)
+    is_full = end < records.count and batch.size_bytes + records.size_bytes(end, end + 1) > limit
+    batch.closed = is_full or batch.size_bytes >= limit
     return end
-
-
-def _due_ms(batch: ProducerBatch, linger_ms: float) -> float:
-    """A full batch is due at once, another one after the linger time, and none before its retry."""
-    return batch.retry_at_ms if batch.closed else max(batch.retry_at_ms, batch.created_ms + linger_ms)

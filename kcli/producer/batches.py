@@ -1,4 +1,4 @@
-"""A batch of records for one partition, and the callbacks that receive its outcome."""
+"""A batch of records for one partition, and the receivers of its outcome."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import accumulate
 from operator import add
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kcli import logs
 from kcli.errors import KcliError
 from kcli.structs import TopicPartition
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 #: Bytes of a batch's header, without its records.
 HEADER_BYTES = 61
 
-# Bytes of a record besides its key, value and headers: six varints and its attributes, each of usual size. The sum only
-# decides whether a batch is full, so an estimate is enough.
-_RECORD_OVERHEAD_BYTES = 12
+#: Bytes of a record besides its key, value and headers: six varints and its attributes, each of usual size. The sum
+#: only decides whether a batch is full, so an estimate is enough.
+RECORD_OVERHEAD_BYTES = 12
 _HEADER_OVERHEAD_BYTES = 3
 
 
@@ -62,24 +63,65 @@ class Identity(NamedTuple):
     base_sequence: int
 
 
-class SizedRecords:
-    """Records with their estimated sizes in an uncompressed batch."""
+class Receivers(Protocol):
+    """The receivers of the outcomes of the records of one call, each record once.
 
-    def __init__(self, records: NewRecords) -> None:
+    Two kinds: a callback for all (`CallbackReceiver`), a future for each (`record_future`).
+    """
+
+    def part(self, start: int, end: int) -> Receivers:
+        """Return those of the records from index `start` to before `end`."""
+
+    def select(self, indices: Sequence[int]) -> Receivers:
+        """Return those of the records at these indices, in their order."""
+
+    def report(self, first: int, outcome: Outcome) -> None:
+        """Report the outcome of `outcome.record_count` records from index `first` on."""
+
+
+class CallbackReceiver:
+    """One callback for all records of a call. Its exceptions are logged and otherwise ignored."""
+
+    def __init__(self, on_outcome: OnOutcome) -> None:
+        self._on_outcome = on_outcome
+
+    def part(self, start: int, end: int) -> CallbackReceiver:
+        return self
+
+    def select(self, indices: Sequence[int]) -> CallbackReceiver:
+        return self
+
+    def report(self, first: int, outcome: Outcome) -> None:
+        try:
+            self._on_outcome(outcome)
+        except Exception:
+            text = "a callback of send_many has failed; its exception is ignored"
+            logs.warning("kcli.producer", text, with_traceback=True)
+
+
+class SizedRecords:
+    """Records with their receivers, and their estimated sizes in an uncompressed batch."""
+
+    def __init__(self, records: NewRecords, receivers: Receivers) -> None:
         self.records = records
+        self.receivers = receivers
         self._data_bytes = _data_bytes(records)
         #: The number of records.
         self.count = len(self._data_bytes)
-        self._total_bytes = sum(self._data_bytes) + self.count * _RECORD_OVERHEAD_BYTES
+        self._total_bytes = sum(self._data_bytes) + self.count * RECORD_OVERHEAD_BYTES
         self._ends: list[int] | None = None  # the sum of `_data_bytes` before each record, and before the end
+
+    def select(self, indices: Sequence[int]) -> SizedRecords:
+        """Return the records at these indices, in their order."""
+        return SizedRecords(self.records.select(indices), self.receivers.select(indices))
 
     def all_fit(self, limit_bytes: int) -> bool:
         """Return whether no record is larger."""
-        return self._total_bytes <= limit_bytes or max(self._data_bytes) + _RECORD_OVERHEAD_BYTES <= limit_bytes
+        return self._total_bytes <= limit_bytes or max(self._data_bytes) + RECORD_OVERHEAD_BYTES <= limit_bytes
 
     def larger_than(self, limit_bytes: int) -> list[bool]:
         """Return for each record whether it is larger."""
-        return [size + _RECORD_OVERHEAD_BYTES > limit_bytes for size in self._data_bytes]
+        return [size + RECORD_OVERHEAD_BYTES > limit_bytes for size in self._data_bytes]
 
     def fitting(self, start: int, room_bytes: int) -> tuple[int, int]:
         """Return the index after the last record from `start` on that fits into the room, and the sum of the sizes."""
@@ -93,11 +135,11 @@ class SizedRecords:
 
     def size_bytes(self, start: int, end: int) -> int:
         """Return the sum of the sizes of the records from index `start` to before `end`."""
-        return sum(self._data_bytes[start:end]) + (end - start) * _RECORD_OVERHEAD_BYTES
+        return sum(self._data_bytes[start:end]) + (end - start) * RECORD_OVERHEAD_BYTES
 
     def _bytes_before(self, index: int) -> int:
         assert self._ends is not None
-        return self._ends[index] + index * _RECORD_OVERHEAD_BYTES
+        return self._ends[index] + index * RECORD_OVERHEAD_BYTES
 
 
 def _data_bytes(records: NewRecords) -> list[int]:
@@ -106,7 +148,7 @@ def _data_bytes(records: NewRecords) -> list[int]:
     if records.keys is not None:
         sizes = list(map(add, sizes, _lengths(records.keys)))
     if records.headers is not None:
-        sizes = list(map(add, sizes, map(_header_bytes, records.headers)))
+        sizes = list(map(add, sizes, map(header_bytes, records.headers)))
     return sizes
 
 
@@ -117,7 +159,8 @@ def _lengths(column: Sequence[bytes | None]) -> list[int]:
         return [len(data) if data else 0 for data in column]
 
 
-def _header_bytes(headers: Headers) -> int:
+def header_bytes(headers: Headers) -> int:
+    """Return the estimated bytes of the headers of a record."""
     return sum(_HEADER_OVERHEAD_BYTES + len(name) + (len(value) if value else 0) for name, value in headers)
 
 
@@ -126,7 +169,7 @@ class _Segment(NamedTuple):
 
     first: int
     record_count: int
-    on_outcome: OnOutcome
+    receivers: Receivers
 
 
 # Records are encoded as soon as there are so many bytes of them. Fewer wait for others, because each call costs 10 us.
@@ -140,9 +183,11 @@ class ProducerBatch:
     processor's cache until all are there. Only a split needs the records again, and decodes them.
     """
 
-    def __init__(self, tp: TopicPartition, created_ms: float) -> None:
+    def __init__(self, tp: TopicPartition, created_ms: float, generation: int = 0) -> None:
         self.tp = tp
         self.created_ms = created_ms
+        #: The number of calls of `Accumulator.close_batches` before the batch.
+        self.generation = generation
         self.record_count = 0
         self.size_bytes = HEADER_BYTES
         #: The batch is full or was sent, and takes no more records.
@@ -177,9 +222,9 @@ class ProducerBatch:
             for record in iter_records(encoded.batch(), INT_MAX)
         )
 
-    def add(self, records: NewRecords, size_bytes: int, on_outcome: OnOutcome) -> None:
-        """Add the records of one call, with their estimated size, and its callback."""
-        self._segments.append(_Segment(self.record_count, len(records), on_outcome))
+    def add(self, records: NewRecords, receivers: Receivers, size_bytes: int) -> None:
+        """Add records of one call, with their estimated size."""
+        self._segments.append(_Segment(self.record_count, len(records), receivers))
         self.record_count += len(records)
         self.size_bytes += size_bytes
         self._pending.append(records)
@@ -211,21 +256,24 @@ class ProducerBatch:
         return self._encoded
 
     def stored(self, base_offset: int, append_time_ms: int) -> None:
-        """Report to all callbacks that the broker stored the records."""
-        for first, count, on_outcome in self._segments:
-            on_outcome(Outcome(self.tp, count, base_offset + first if base_offset >= 0 else -1, append_time_ms))
+        """Report to all receivers that the broker stored the records."""
+        for first, count, receivers in self._segments:
+            offset = base_offset + first if base_offset >= 0 else -1
+            receivers.report(0, Outcome(self.tp, count, offset, append_time_ms))
 
     def failed(self, error: KcliError, record_errors: Mapping[int, KcliError] | None = None) -> None:
-        """Report to all callbacks that the records are not stored, or, with `may_be_stored`, that this is unknown.
+        """Report to all receivers that the records are not stored, or, with `may_be_stored`, that this is unknown.
 
         `record_errors` maps the index of a record to its own error, where the broker names it (KIP-467); the other
         records of the batch fail with `error`.
         """
         own_errors = {index: self._marked(own) for index, own in (record_errors or {}).items()}
         error = self._marked(error)
-        for first, count, on_outcome in self._segments:
+        for first, count, receivers in self._segments:
+            reported = 0
             for run_count, run_error in _runs(first, count, error, own_errors):
-                on_outcome(Outcome(self.tp, run_count, error=run_error))
+                receivers.report(reported, Outcome(self.tp, run_count, error=run_error))
+                reported += run_count
 
     def _marked(self, error: KcliError) -> KcliError:
         """Return the error with its `possibly_stored`; a copy, because the batches of a request share its error."""
@@ -240,14 +288,15 @@ class ProducerBatch:
         return self._part(records, 0, middle), self._part(records, middle, self.record_count)
 
     def _part(self, records: NewRecords, start: int, end: int) -> ProducerBatch:
-        part = ProducerBatch(self.tp, self.created_ms)
+        part = ProducerBatch(self.tp, self.created_ms, self.generation)
         part.closed = True
         part.may_be_stored = self.may_be_stored
-        for first, count, on_outcome in self._segments:
+        for first, count, receivers in self._segments:
             low, high = max(first, start), min(first + count, end)
             if low < high:
-                run = records.part(low, high)
-                part.add(run, SizedRecords(run).size_bytes(0, len(run)), on_outcome)
+                own = receivers.part(low - first, high - first)
+                run = SizedRecords(records.part(low, high), own)
+                part.add(run.records, own, run.size_bytes(0, run.count))
         return part
 
 

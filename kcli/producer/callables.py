@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli import logs
 from kcli.client.field_calls import serialization_error, serialized
 from kcli.errors import KcliError
 from kcli.producer.batches import RecordMetadata
+
+if TYPE_CHECKING:
+    from kcli.client.metadata import TopicInfo
 
 Serializer = Callable[[Any], "bytes | None"]
 
@@ -24,6 +27,8 @@ class ProducerRecord(NamedTuple):
     timestamp_ms: int | None = None
 
 
+#: Returns the partition of a record, or None for the default, from the serialized record and the number of partitions.
+Partitioner = Callable[[ProducerRecord, int], "int | None"]
 OnSend = Callable[[ProducerRecord], "ProducerRecord | None"]
 OnAck = Callable[[RecordMetadata, "KcliError | None"], object]
 
@@ -31,28 +36,30 @@ OnAck = Callable[[RecordMetadata, "KcliError | None"], object]
 class SendCallables(NamedTuple):
     """The callables of one producer; None: not given."""
 
-    key_serializer: Serializer | None
-    value_serializer: Serializer | None
-    on_send: OnSend | None
-    on_ack: OnAck | None
+    key_serializer: Serializer | None = None
+    value_serializer: Serializer | None = None
+    partitioner: Partitioner | None = None
+    on_send: OnSend | None = None
+    on_ack: OnAck | None = None
 
-    def prepared(self, record: ProducerRecord) -> ProducerRecord:
-        """Return the record after `on_send`, with its key and value serialized. Raise SerializationError."""
+    def prepared(self, record: ProducerRecord, partitions: Callable[[str], TopicInfo]) -> ProducerRecord:
+        """Return the record after `on_send`, serialized and with its partition. Raise SerializationError."""
         if self.on_send is not None:
             try:
                 record = ProducerRecord(*(self.on_send(record) or record))
             except Exception:
                 _log_failure("on_send")
         key = self._serialized("key", self.key_serializer, record, record.key)
-        return record._replace(key=key, value=self._serialized("value", self.value_serializer, record, record.value))
+        record = record._replace(key=key, value=self._serialized("value", self.value_serializer, record, record.value))
+        if self.partitioner is not None and record.partition is None:
+            count = len(partitions(record.topic).partitions)
+            record = record._replace(partition=self.partitioner(record, count))
+        return record
 
     def acknowledged(self, metadata: RecordMetadata, error: KcliError | None) -> None:
         """Call `on_ack`."""
         if self.on_ack is not None:
-            try:
-                self.on_ack(metadata, error)
-            except Exception:
-                _log_failure("on_ack")
+            call_on_ack(self.on_ack, metadata, error)
 
     def _serialized(self, field: str, serialize: Serializer | None, record: ProducerRecord, data: Any) -> Any:
         if serialize is None or data is None:
@@ -65,6 +72,17 @@ class SendCallables(NamedTuple):
             partition = -1 if record.partition is None else record.partition
             self.acknowledged(RecordMetadata(record.topic, partition, -1, -1), error)
             raise error from cause
+
+
+NO_CALLABLES = SendCallables()
+
+
+def call_on_ack(on_ack: OnAck, metadata: RecordMetadata, error: KcliError | None) -> None:
+    """Call `on_ack`; an exception is logged."""
+    try:
+        on_ack(metadata, error)
+    except Exception:
+        _log_failure("on_ack")
 
 
 def _log_failure(name: str) -> None:

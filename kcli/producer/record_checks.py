@@ -13,18 +13,6 @@ _BYTES_OR_NULL = {bytes, type(None)}
 _LATEST_MS = 2**63 - 1
 
 
-def checked_record(value: object, key: object, headers: object, timestamp_ms: object) -> NewRecords:
-    """Return one record of these fields. TypeError or ValueError if it cannot be encoded."""
-    if type(timestamp_ms) is not int or not -1 <= timestamp_ms <= _LATEST_MS:
-        _check_timestamp(timestamp_ms)
-    return NewRecords(
-        [value if type(value) is bytes else _bytes("value", value)],
-        timestamp_ms,  # type: ignore[arg-type]
-        None if key is None else [key if type(key) is bytes else _bytes("key", key)],
-        [_headers(headers)] if headers else None,
-    )
-
-
 def checked_records(records: NewRecords) -> NewRecords:
     """Return the records, with bytes for bytearrays and memoryviews. TypeError or ValueError for an invalid one."""
     count = len(records)
@@ -44,10 +32,10 @@ def checked_records(records: NewRecords) -> NewRecords:
 def _column(kind: str, column: Sequence[bytes | None]) -> Sequence[bytes | None]:
     if set(map(type, column)) <= _BYTES_OR_NULL:
         return column
-    return [_bytes(kind, data) for data in column]
+    return [as_bytes(kind, data) for data in column]
 
 
-def _bytes(kind: str, data: object) -> bytes | None:
+def as_bytes(kind: str, data: object) -> bytes | None:
     if data is None or isinstance(data, bytes):
         return data
     if isinstance(data, bytearray | memoryview):
@@ -63,12 +51,12 @@ def _headers_column(column: Sequence[Headers]) -> Sequence[Headers]:
     result: Headers = ()
     for headers in column:
         if headers is not last:
-            last, result = headers, _headers(headers)
+            last, result = headers, checked_headers(headers)
         checked.append(result)
     return checked
 
 
-def _headers(headers: object) -> Headers:
+def checked_headers(headers: object) -> Headers:
     """Return a copy, because the caller may change its list before the record is encoded."""
     if not isinstance(headers, Sequence) or isinstance(headers, str | bytes):
         advice = "; use list(headers.items())" if isinstance(headers, dict) else ""
@@ -83,20 +71,20 @@ def _header(header: object) -> tuple[str, bytes | None]:
     if not isinstance(name, str):
         raise TypeError(f"the name of a header is a str, not {type(name).__name__}")
     name.encode()
-    return name, _bytes("header value", value)
+    return name, as_bytes("header value", value)
 
 
 def _check_timestamps(times_ms: int | Sequence[int]) -> None:
     if isinstance(times_ms, int):
-        _check_timestamp(times_ms)
+        check_timestamp(times_ms)
     elif not isinstance(times_ms, Sequence):
         raise TypeError(f"the timestamps of records are an int or a list, not {type(times_ms).__name__}")
     elif times_ms and not (set(map(type, times_ms)) == {int} and min(times_ms) >= -1 and max(times_ms) <= _LATEST_MS):
         for time_ms in times_ms:
-            _check_timestamp(time_ms)
+            check_timestamp(time_ms)
 
 
-def _check_timestamp(timestamp_ms: object) -> None:
+def check_timestamp(timestamp_ms: object) -> None:
     if not isinstance(timestamp_ms, int):
         raise TypeError(f"the timestamp of a record is an int, ms since the epoch, not {type(timestamp_ms).__name__}")
     if not -1 <= timestamp_ms <= _LATEST_MS:

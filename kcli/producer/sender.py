@@ -83,15 +83,15 @@ class Sender:
         self._warnings = RepeatedWarnings("kcli.producer")
         self.unstored = Unstored()
 
-    def run(self, *, at_once: bool = False) -> None:
-        """Fail expired batches and send those that may be sent; with `at_once`, without waiting for batches to fill."""
+    def run(self) -> None:
+        """Fail expired batches and send those that may be sent."""
         now_ms = self._client.clock.now_ms()
         for batch in self._accumulator.take_expired(now_ms):
             self._fail(batch, self._delivery_timeout(batch))
         error = self._client.authentication_error()
         if error is not None:
             self._fail_all(error)
-        due = self._accumulator.sendable(now_ms, at_once=at_once)
+        due = self._accumulator.sendable(now_ms)
         if self.transactions is not None:
             due = self._admitted(self.transactions, due, now_ms)
         self._blocked_until_ms = None
@@ -115,13 +115,13 @@ class Sender:
     def _block(self, until_ms: float) -> None:
         self._blocked_until_ms = until_ms if self._blocked_until_ms is None else min(self._blocked_until_ms, until_ms)
 
-    def wait_ms(self, *, at_once: bool = False) -> float:
+    def wait_ms(self) -> float:
         """Return the time until `run` has work without a response; infinity if only a response can bring work."""
         now_ms = self._client.clock.now_ms()
         if self._blocked_until_ms is None:
-            next_ms = self._accumulator.next_due_ms(at_once=at_once)
+            next_ms = self._accumulator.next_due_ms()
         else:
-            next_ms = min(self._blocked_until_ms, self._accumulator.next_due_ms(at_once=at_once, after_ms=now_ms))
+            next_ms = min(self._blocked_until_ms, self._accumulator.next_due_ms(after_ms=now_ms))
         return max(next_ms - now_ms, 0.0)
 
     def abandon(self) -> None:
@@ -411,13 +411,13 @@ class Unstored:
         self.possibly_stored += count * possibly_stored
         self.first_error = self.first_error or error
 
-    def log(self) -> None:
+    def log(self, event: str) -> None:
         """Log the sum, if a record failed."""
         if self.count:
             doubt = f" ({self.possibly_stored} of them possibly are)" if self.possibly_stored else ""
-            text = "the producer is closed: %d %s not stored%s; the first error: %s"
+            text = "%s: %d %s not stored%s; the first error: %s"
             verb = "record is" if self.count == 1 else "records are"
-            logs.warning("kcli.producer", text, self.count, verb, doubt, self.first_error)
+            logs.warning("kcli.producer", text, event, self.count, verb, doubt, self.first_error)
 
 
 def action_after(batch: ProducerBatch, error: KcliError | None, *, max_retries: int) -> str:

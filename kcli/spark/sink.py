@@ -96,7 +96,7 @@ def write_rows(options: SinkOptions, columns: Sequence[str], batches: Iterable[A
             failed.append(outcome.error)
 
     config = producer_config(options.kafka)
-    with closing(connect(config)) as client, Producer(config, client) as producer:
+    with closing(connect(config)) as client, Producer.from_config(config, client, in_background=False) as producer:
         skip = _skipping(producer, client, options)
         for batch in batches:
             for tp, records in records_by_place(batch, columns, options.topic).items():

@@ -72,7 +72,7 @@ def poll_until(condition: Callable[[], bool], *polled: Member, timeout_s: float 
 
 def produce(kafka: Kafka, topic: str, *values: str, partition: int = 0) -> None:
     config = ProducerConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers})
-    with Producer(config) as producer:
+    with Producer.from_config(config) as producer:
         for value in values:
             producer.send(topic, value.encode(), partition=partition)
         producer.flush()

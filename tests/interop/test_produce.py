@@ -70,7 +70,7 @@ def test_each_acks_setting_stores_the_records(acks: str, any_kafka: Kafka, kcat:
 def test_futures_return_offset_and_log_append_time(any_kafka: Kafka) -> None:
     topic = any_kafka.new_topic(partitions=2, message_timestamp_type="LogAppendTime")
     config = ProducerConfig.from_properties({"bootstrap.servers": any_kafka.bootstrap_servers})
-    with Producer(config) as producer:
+    with Producer.from_config(config) as producer:
         futures = [producer.send(topic, b"x", partition=1, timestamp_ms=5) for _ in range(3)]
         producer.flush()
     stored = [future.value() for future in futures]
@@ -133,7 +133,7 @@ def test_a_compacted_topic_refuses_records_without_a_key(any_kafka: Kafka) -> No
 def test_a_recreated_topic_is_written_to(any_kafka: Kafka, kcat: str) -> None:
     topic = any_kafka.new_topic()
     config = ProducerConfig.from_properties({"bootstrap.servers": any_kafka.bootstrap_servers})
-    with Producer(config) as producer:
+    with Producer.from_config(config) as producer:
         producer.send(topic, b"old")
         producer.flush()
         any_kafka.delete_topic(topic)
@@ -147,8 +147,8 @@ def test_a_recreated_topic_is_written_to(any_kafka: Kafka, kcat: str) -> None:
 def test_an_unknown_topic_is_reported_at_once_and_not_created(any_kafka: Kafka) -> None:
     name = any_kafka.new_name()
     config = ProducerConfig.from_properties({"bootstrap.servers": any_kafka.bootstrap_servers})
-    with Producer(config) as producer:
-        error = producer.send(name, b"x").error
+    with Producer.from_config(config) as producer:
+        error = producer.send(name, b"x").exception()
     assert isinstance(error, BrokerError)
     assert error.code.name == "UNKNOWN_TOPIC_OR_PARTITION"
     listed = kcli("topic", "list", "-b", any_kafka.bootstrap_servers)
@@ -165,10 +165,10 @@ def test_each_record_is_stored_once_and_in_order_over_broker_kills(
     futures: list[RequestFuture[RecordMetadata]] = []
 
     def write() -> None:
-        with Producer(ProducerConfig.from_properties(properties)) as producer:
+        with Producer.from_config(ProducerConfig.from_properties(properties)) as producer:
             while not stop.is_set():
                 futures.append(producer.send(topic, b"%d" % len(futures)))
-                futures[-1].on_done(lambda _: enough.release())
+                futures[-1].add_done_callback(lambda _: enough.release())
                 producer.poll(1)
 
     writer = threading.Thread(target=write)

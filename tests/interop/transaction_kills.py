@@ -117,7 +117,7 @@ class Kcli:
 
         times = {"transaction.timeout.ms": TIMEOUT_MS, "reconnect.backoff.max.ms": 200, "max.block.ms": 20_000}
         settings = {"bootstrap.servers": bootstrap_servers, "transactional.id": transactional_id}
-        self._producer = Producer(ProducerConfig.from_properties({**settings, **times}))
+        self._producer = Producer.from_config(ProducerConfig.from_properties({**settings, **times}))
         self._producer.init_transactions()
 
     def begin(self) -> None:

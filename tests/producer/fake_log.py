@@ -63,7 +63,7 @@ class FakeLog(FakeCluster):
         given = {name.replace("_", "."): value for name, value in properties.items()}
         config = ProducerConfig.from_properties({"bootstrap.servers": "kafka-1:9092", **given})
         client = connect(config, self.clock, selector=self.selector, resolve=self.resolve, uniform=in_the_middle)
-        return Producer(config, client)
+        return Producer.from_config(config, client, in_background=False)
 
     def values(self, topic: str = "orders", partition: int = 0) -> list[bytes | None]:
         return [record.value for record in self.log.get(TopicPartition(topic, partition), [])]

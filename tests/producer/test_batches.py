@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kcli.errors import KcliError
 from kcli.producer import batches
-from kcli.producer.batches import HEADER_BYTES, Outcome, ProducerBatch, SizedRecords
+from kcli.producer.batches import HEADER_BYTES, CallbackReceiver, Outcome, ProducerBatch, SizedRecords
 from kcli.protocol.records.builder import build_batch
 from kcli.protocol.records.record import NewRecord, NewRecords
 from kcli.structs import TopicPartition
@@ -23,7 +23,7 @@ def batch_of(*sizes: int) -> tuple[ProducerBatch, list[list[Outcome]]]:
     batch, outcomes = ProducerBatch(TP, 0), []
     for size in sizes:
         received: list[Outcome] = []
-        batch.add(NewRecords([b"x"] * size, 0), size, received.append)
+        batch.add(NewRecords([b"x"] * size, 0), CallbackReceiver(received.append), size)
         outcomes.append(received)
     return batch, outcomes
 
@@ -75,7 +75,7 @@ def size_of(row: NewRecord) -> int:
 @given(st.lists(rows, max_size=8), st.integers(0, 300), st.data())
 def test_the_records_that_fit_are_those_that_fit_one_after_the_other(table, room, data):
     start = data.draw(st.integers(0, len(table)))
-    sized = SizedRecords(NewRecords.of(table))
+    sized = SizedRecords(NewRecords.of(table), CallbackReceiver(lambda outcome: None))
     end, size = start, 0
     while end < len(table) and size + size_of(table[end]) <= room:
         size += size_of(table[end])
@@ -103,7 +103,7 @@ def test_records_encoded_call_by_call_are_those_encoded_together_also_after_a_sp
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batches, "_ENCODED_AT_ONCE_BYTES", at_once)
         for call in calls:
-            batch.add(NewRecords.of(call), sum(map(size_of, call)), lambda outcome: None)
+            batch.add(NewRecords.of(call), CallbackReceiver(lambda outcome: None), sum(map(size_of, call)))
     assert plain(batch.records.rows()) == plain(table)
     assert batch.encode(compression).batch() == build_batch(table, compression=compression)
     halves = batch.split()

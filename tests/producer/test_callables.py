@@ -10,14 +10,15 @@ import pytest
 
 from kcli.errors import ConfigError, KcliError, SerializationError
 from kcli.producer.batches import RecordMetadata
-from kcli.producer.callables import ProducerRecord
+from kcli.producer.callables import ProducerRecord, SendCallables
 from kcli.producer.producer import Producer
 from tests.producer.fake_log import FakeLog
 
 
 def producer_with(cluster: FakeLog, **callables: Any) -> Producer:
     producer = cluster.producer()
-    return Producer(producer._config, producer._client, **callables)
+    given = SendCallables(**callables)
+    return Producer.from_config(producer._config, producer._client, callables=given, in_background=False)
 
 
 def test_a_serializer_makes_the_bytes_of_keys_and_values_and_leaves_nulls() -> None:

@@ -13,7 +13,7 @@ from kcli.errors import (
     TimeoutExpired,
     UnsupportedVersion,
 )
-from kcli.producer.batches import Identity, ProducerBatch
+from kcli.producer.batches import CallbackReceiver, Identity, ProducerBatch
 from kcli.producer.sender import action_after, leaves_doubt
 from kcli.protocol.records.record import NewRecords
 from kcli.structs import TopicPartition
@@ -25,7 +25,7 @@ def batch(
     records: int = 2, attempts: int = 1, identity: Identity | None = None, tp: TopicPartition = A
 ) -> ProducerBatch:
     sent = ProducerBatch(tp, 0)
-    sent.add(NewRecords([b""] * records, 0), 0, lambda _: None)
+    sent.add(NewRecords([b""] * records, 0), CallbackReceiver(lambda _: None), 0)
     sent.attempts = attempts
     sent.identity = identity
     return sent

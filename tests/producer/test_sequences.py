@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcli.producer.batches import Identity, ProducerBatch
+from kcli.producer.batches import CallbackReceiver, Identity, ProducerBatch
 from kcli.producer.sequences import Sequences
 from kcli.protocol.records.record import NewRecords
 from kcli.structs import TopicPartition
@@ -12,7 +12,7 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
 def batch(records: int, tp: TopicPartition) -> ProducerBatch:
     made = ProducerBatch(tp, created_ms=0)
-    made.add(NewRecords([b"v"] * records, 0), 0, lambda _: None)
+    made.add(NewRecords([b"v"] * records, 0), CallbackReceiver(lambda _: None), 0)
     return made
 
 

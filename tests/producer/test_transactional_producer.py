@@ -78,7 +78,7 @@ def test_a_record_that_fails_aborts_the_transaction_and_the_producer_goes_on(any
             producer.send(topic, b"1", partition=0)
             producer.flush()
             future = producer.send(*bad)
-            assert future.error is not None
+            assert future.exception() is not None
             with pytest.raises(TransactionFailed, match=re.escape(future.error.message)):
                 producer.send(topic, b"1", partition=0)
             with pytest.raises(TransactionFailed, match=re.escape(future.error.message)):

@@ -47,7 +47,7 @@ def odd_rows(number: int) -> list[NewRecord]:
 
 def write(kafka: Kafka, topic: str, rows: list[NewRecord], partition: int = 0, codec: str = "none") -> None:
     given = {"bootstrap.servers": kafka.bootstrap_servers, "compression.type": codec}
-    with Producer(ProducerConfig.from_properties(given)) as producer:
+    with Producer.from_config(ProducerConfig.from_properties(given)) as producer:
         for row in rows:
             sent = producer.send(
                 topic, row.value, row.key, partition=partition, headers=row.headers, timestamp_ms=row.timestamp_ms

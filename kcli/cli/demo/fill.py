@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kcli.errors import BrokerError
+from kcli.errors import BrokerError, KcliError
 from kcli.protocol.records.record import NewRecord, NewRecords
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
@@ -61,14 +61,18 @@ def _write_orders(
         raise error
     ends = {TopicPartition(TOPIC, number): 0 for number in range(PARTITIONS)}
 
+    errors: list[KcliError] = []
+
     def on_outcome(outcome: Outcome) -> None:
         if outcome.error is not None:
-            raise outcome.error
+            errors.append(outcome.error)
         ends[outcome.tp] = max(ends[outcome.tp], outcome.base_offset + outcome.record_count)
 
-    producer = Producer(ProducerConfig.from_properties(properties), client)
+    producer = Producer.from_config(ProducerConfig.from_properties(properties), client, in_background=False)
     producer.send_many(TOPIC, NewRecords.of(orders(RECORDS, clock.wall_ms(), random.Random(_SEED))), on_outcome)
-    producer.flush(deadline_ms)
+    producer.flush(max(0.0, deadline_ms - clock.now_ms()))
+    for error in errors:
+        raise error
     return ends
 
 

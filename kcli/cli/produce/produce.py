@@ -86,7 +86,7 @@ def run(
     started_ms = env.clock.now_ms()
     with closing(common.connect(config)) as client:
         find_partitions(client, {topic: None if record.partition is None else [record.partition]}, common.deadline_ms())
-        producer = Producer(config, client)
+        producer = Producer.from_config(config, client, in_background=False)
         files = text.file or ["-"]
 
         def write() -> None:
