@@ -413,7 +413,7 @@ class Consumer:
 
     @_one_thread
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions until `resume`."""
+        """Return no records of these partitions until `resume`. An iteration stops at once to return them."""
         for tp in partitions:
             self.subscription.pause(tp)
 
@@ -468,7 +468,7 @@ class Consumer:
                     unread[tp] = next_offset
                 yield ConsumerRecord(topic, partition, *record)
                 if next_offset is not None and tp not in unread:
-                    break  # the caller has called `seek`, or the partition is revoked
+                    break  # the caller has called `seek` or `pause`, or the partition is revoked
 
     def _deserialized(self, tp: TopicPartition, record: Record) -> Record:
         fields: list[Any] = []
@@ -491,7 +491,8 @@ class Consumer:
 
         Never ends, unless `to_end`: then each partition is read to the end offset that it has when the iteration first
         sees it, and a member of a group stops when it has read all partitions that are assigned to it by then. One
-        without partitions waits for them for two heartbeat intervals, unless the group rebalances eagerly.
+        without partitions waits for them for two heartbeat intervals, unless the group rebalances eagerly. Paused
+        partitions do not count, unless they are resumed before the others are read.
         """
         self._require_subscription()
         self.subscription.rewind_unread()
@@ -513,7 +514,7 @@ class Consumer:
                     self.subscription.stop_at(tp, None)
 
     def _is_at_end(self, ends: dict[TopicPartition, int]) -> bool:
-        """True if every assigned partition is read to its end. Add the end offsets of new partitions to `ends`."""
+        """True if every partition that is not paused is read to its end. Add the ends of new partitions to `ends`."""
         membership, subscription = self.membership, self.subscription
         if self._is_subscribed():
             if membership is None or membership.state != "stable" or not membership.is_stable():
@@ -525,8 +526,11 @@ class Consumer:
             ends.update(self.end_offsets(new))
             for tp in new:
                 subscription.stop_at(tp, ends[tp])
-        positions = {tp: subscription.state(tp).position for tp in subscription.partitions()}
-        return all(position is not None and position.offset >= ends[tp] for tp, position in positions.items())
+        states = {tp: subscription.state(tp) for tp in subscription.partitions()}
+        return all(
+            state.paused or (state.position is not None and state.position.offset >= ends[tp])
+            for tp, state in states.items()
+        )
 
     @_one_thread
     def poll(self, timeout_ms: float) -> dict[TopicPartition, RecordColumns]:

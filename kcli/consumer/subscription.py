@@ -245,8 +245,11 @@ class SubscriptionState:
         self._update_ended(tp, state)
 
     def pause(self, tp: TopicPartition) -> None:
-        """Return no records of this partition until `resume`. Received records are fetched again then."""
+        """Return no records of this partition until `resume`. Received and unread records are fetched again then."""
         state = self.state(tp)
+        unread = self.unread.pop(tp, None)
+        if unread is not None:
+            state.position = FetchPosition(unread)
         state.paused = True
         state.fetch_position = state.position
         self.updated.add(tp)
