@@ -314,7 +314,8 @@ class FetchBuffer:
         tp, columns = section.tp, decoded.columns
         state = self._subscription.state(tp)
         end, offset = state.end, decoded.next_offset
-        if end is not None and offset > end:
+        is_cut = end is not None and offset > end
+        if end is not None and is_cut:
             offset = end
             columns = columns.take(slice(0, int(columns.offsets.searchsorted(end))))
         if offset > section.fetch_offset:
@@ -327,6 +328,8 @@ class FetchBuffer:
             self._subscription.rewind(tp)
         else:
             self._end_halt(tp)
+            if is_cut:
+                self._subscription.rewind(tp)  # the records from the end on are fetched when the range has another end
         return columns
 
     def _end_halt(self, tp: TopicPartition) -> None:
