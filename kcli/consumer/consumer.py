@@ -493,6 +493,11 @@ class Consumer:
         sees it, and a member of a group stops when it has read all partitions that are assigned to it by then. One
         without partitions waits for them for two heartbeat intervals, unless the group rebalances eagerly. Paused
         partitions do not count, unless they are resumed before the others are read.
+
+        With isolation_level="read_committed" the end is the last stable offset, the first of an open transaction. A
+        transaction is open until its markers are written, which can be some ms after its producer got the answer to the
+        commit (KIP-98): a read right after it may return no record of it. To wait, call
+        `Admin.describe_transactions` until `is_open` of the transaction is False.
         """
         self._require_subscription()
         self.subscription.rewind_unread()

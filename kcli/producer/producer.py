@@ -395,7 +395,8 @@ class Producer:
         the transaction is aborted, and the producer can begin another. Raise OutcomeUnknown if the response to the
         commit was lost and no other came in max.block.ms; `commit_transaction` then finds out. Raise BrokerError
         (PRODUCER_FENCED) if another producer with this transactional id has begun, or the coordinator has aborted the
-        transaction after transaction.timeout.ms: then this producer can only be closed.
+        transaction after transaction.timeout.ms: then this producer can only be closed. Readers may see the records
+        some ms after the commit: see `Consumer.columns`.
         """
         self.begin_transaction()
         try:
