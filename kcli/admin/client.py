@@ -59,8 +59,8 @@ class Admin:
     ...     plan = admin.plan_reset(["billing"], LOG_START, topics={"orders": [0]})
     >>> [row.committed.offset for row in lag["billing"].partitions if row.committed]
     [1]
-    >>> [(str(row.tp), row.action, row.old.offset, row.new.offset, row.why) for row in plan.rows]
-    [('orders-0', 'move', 1, 0, 'log start')]
+    >>> [(str(row.tp), row.action, row.old.offset, row.new.offset) for row in plan.rows if row.old and row.new]
+    [('orders-0', 'move', 1, 0)]
 
     `admin.apply(plan)` writes the plan; `admin.undo()` restores the offsets that were committed before.
 

@@ -15,12 +15,12 @@ class AsyncAdmin(ThreadedClient[Admin]):
     """`Admin` for asyncio: the same parameters, methods, results and errors; each method is a coroutine.
 
     >>> import asyncio
-    >>> from kcli import AsyncAdmin
-    >>> async def lags():
+    >>> from kcli import AsyncAdmin, total_lag
+    >>> async def known_lag(group: str) -> int | None:
     ...     async with AsyncAdmin(bootstrap) as admin:
-    ...         return await admin.group_lag("billing")
-    >>> [row.committed.offset for row in asyncio.run(lags())["billing"].partitions if row.committed]
-    [1]
+    ...         return total_lag((await admin.group_lag(group))[group].partitions).known_lag
+    >>> asyncio.run(known_lag("billing"))
+    1
 
     One thread runs the calls of all tasks, one after the other. For calls side by side make several clients. The
     cancellation of a task ends a call that reads or plans. A call that changes the cluster goes on to its end if it has

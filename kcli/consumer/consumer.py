@@ -120,10 +120,10 @@ class Consumer:
 
     >>> with Consumer("orders", bootstrap_servers=bootstrap, group_id="billing", auto_offset_reset="earliest",
     ...               enable_auto_commit=False) as consumer:
-    ...     count = sum(1 for record in consumer.records(to_end=True))
+    ...     count = sum(1 for _ in consumer.records(to_end=True))
     ...     consumer.commit()
     ...     committed = consumer.committed(consumer.assignment)
-    >>> count, sum(offset.offset for offset in committed.values())
+    >>> count, sum(offset.offset for offset in committed.values() if offset)
     (3, 3)
 
     `columns` and `poll` return the records of a partition as numpy columns (`RecordColumns`): offsets, timestamps, and
@@ -131,7 +131,7 @@ class Consumer:
     fast.
 
     >>> with Consumer("orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-    ...     sum(int(columns.value_lengths.sum()) for partition, columns in consumer.columns(to_end=True))
+    ...     sum(int(columns.value_lengths.sum()) for _, columns in consumer.columns(to_end=True))
     3
 
     An exception that leaves the `with` block is the one that the caller sees: an error of the close that follows, for
