@@ -127,6 +127,15 @@ class WakeupError(KcliError):
     """`wakeup` was called, by another thread or by a signal handler, and has interrupted a call that waited."""
 
 
+class ForkedClient(KcliError):
+    """A client was used in a process that was forked from the one that made it. Nothing was sent.
+
+    Evidence: made_in, used_in (process ids).
+    """
+
+    _said = ("made_in", "used_in")
+
+
 class ConcurrentUse(KcliError):
     """A thread called an object that another thread is using, and that belongs to one thread at a time.
 

@@ -14,6 +14,7 @@ GROUND = {
     "arguments",
     "errors",
     "error_codes",
+    "forks",
     "structs",
     "clock",
     "conditions",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kcli.admin.topics import CreatedTopic, NewTopic, TopicSize
     from kcli.admin.transactions import FoundTransactions, Transaction
     from kcli.assignors.forecast import Changes, Comparison
+    from kcli.client.consumer_network_client import ConsumerNetworkClient
     from kcli.client.keyword_types import AdminSettings
     from kcli.client.metadata import TopicInfo
     from kcli.client.metrics import MetricGroups
@@ -96,10 +97,10 @@ class Admin:
         defaults = {"allow_auto_create_topics": False, "default_api_timeout_ms": 30_000}
         config = ClientConfig.from_keywords({**defaults, "bootstrap_servers": bootstrap_servers, **settings})
         self._timeout_ms = config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        self._client = connect(config)
+        self._network = connect(config)
 
     def __repr__(self) -> str:
-        return f"<Admin {self._client.config.bootstrap_servers}>"
+        return f"<Admin {self._network.config.bootstrap_servers}>"
 
     def __enter__(self) -> Admin:
         return self
@@ -109,7 +110,13 @@ class Admin:
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        self._network.close()
+
+    @property
+    def _client(self) -> ConsumerNetworkClient:
+        """The client, in the process that made it; raise ForkedClient in a fork of that."""
+        self._network.require_own_process()
+        return self._network
 
     def metrics(self) -> MetricGroups:
         """Return the metrics of requests and connections: Kafka's group -> Kafka's name -> value, now.

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
+from kcli import forks
 from kcli.errors import KcliError, WakeupError
 
 R = TypeVar("R")
@@ -94,6 +95,7 @@ class ClientThread:
 
     def __init__(self, name: str, wakeup: Callable[[], None], forget_wakeup: Callable[[], None]) -> None:
         self.name = name
+        self._made_in = forks.pid
         self._wakeup = wakeup
         self._forget_wakeup = forget_wakeup
         self._calls: _Calls = queue.SimpleQueue()
@@ -112,8 +114,8 @@ class ClientThread:
 
     @property
     def is_closed(self) -> bool:
-        """True after the first call of `close`."""
-        return self._closing is not None
+        """True after the first call of `close`, and in a forked process, where there is no thread."""
+        return self._closing is not None or self._made_in != forks.pid
 
     async def run(
         self,
@@ -125,7 +127,7 @@ class ClientThread:
     ) -> R:
         """Run a function in the thread, after the calls before it, and return its result. See `Call`.
 
-        Raise KcliError in another loop than that of the first call, and after `close`.
+        Raise KcliError in another loop than that of the first call, and after `close`; ForkedClient in a child.
         """
         self._start()
         if self._closing is not None and self._current_callback() is None:
@@ -141,7 +143,12 @@ class ClientThread:
             raise
 
     async def close(self, function: Callable[[], None]) -> None:
-        """Run the last function, and end the thread. A cancellation is raised after that. Safe to call twice."""
+        """Run the last function, and end the thread. A cancellation is raised after that. Safe to call twice.
+
+        It does nothing in a forked process.
+        """
+        if self._made_in != forks.pid:
+            return
         self._start()
         self.refuse_in_callback("close")
         assert self._loop is not None
@@ -173,6 +180,7 @@ class ClientThread:
                 self._wake(self._running)
 
     def _start(self) -> None:
+        forks.require_own_process(self._made_in)
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from kcli import forks
 from kcli.client.backoff import Backoff
 from kcli.client.config import ClientConfig
 from kcli.client.connection.api_versions import Versions
@@ -51,6 +52,8 @@ class ConsumerNetworkClient:
         *,
         principal: str | None = ANONYMOUS,
     ) -> None:
+        #: The process that made the client.
+        self.made_in = forks.pid
         self.metadata = metadata
         #: The counts of requests and connections, which consumers and producers complete.
         self.metrics = network.metrics
@@ -78,6 +81,20 @@ class ConsumerNetworkClient:
         in_flight = self._network.in_flight_count()
         return f"<ConsumerNetworkClient {self._unsent.count()} unsent, {in_flight} in flight, {self.metadata!r}>"
 
+    @property
+    def is_forked(self) -> bool:
+        """True in a process that was forked from the one that made the client: it is the parent's."""
+        forks.notice()
+        return self.made_in != forks.pid
+
+    def require_own_process(self) -> None:
+        """Raise ForkedClient in a process that was forked from the one that made the client.
+
+        Before any lock: a lock that another thread held at the fork is never released in the child.
+        """
+        forks.notice()
+        forks.require_own_process(self.made_in)
+
     def __enter__(self) -> ConsumerNetworkClient:
         return self
 
@@ -103,6 +120,7 @@ class ConsumerNetworkClient:
         with ProtocolError if the common version cannot carry the request. Produce with acks=0 succeeds with None when
         it is written. Raise Refused for a change of the cluster if there is a `refusal`.
         """
+        self.require_own_process()
         if self.refusal is not None:
             _refuse_change(request, self.refusal)
         now_ms = self.clock.now_ms()
@@ -124,6 +142,7 @@ class ConsumerNetworkClient:
 
     def _poll(self, until: RequestFuture[Any] | None, timeout_ms: float, before: tuple[int, int]) -> bool:
         """Poll; without `until` return True at once if something has changed since `before`."""
+        self.require_own_process()
         clock, deadline_ms = self.clock, self.clock.now_ms() + timeout_ms
 
         def is_over() -> bool:
@@ -163,6 +182,7 @@ class ConsumerNetworkClient:
         No other future is completed here: the others wait for the polling thread, and so does `wakeup`. Return False if
         another thread polls or wants to: this thread has nothing to do then, and must pause before it tries again.
         """
+        self.require_own_process()
         if not self._permit.acquire_if_free():
             return False
         try:
@@ -325,6 +345,7 @@ class ConsumerNetworkClient:
 
     def wakeup(self) -> None:
         """Make the current poll, or else the next one, raise WakeupError. May be called by any thread."""
+        self.require_own_process()
         self._woken = True
         self._network.wakeup()
 
@@ -342,7 +363,12 @@ class ConsumerNetworkClient:
             self._ignored_wakeups -= 1
 
     def close(self) -> None:
-        """Close all connections. Requests in flight do not complete. Safe to call twice."""
+        """Close all connections. Requests in flight do not complete. Safe to call twice.
+
+        In a forked process it does nothing: its copies of the sockets are closed already.
+        """
+        if self.is_forked:
+            return
         with self._lock:
             was_closed = self._closed
             if not self._closed:

@@ -6,6 +6,8 @@ import contextlib
 import threading
 from collections.abc import Callable
 
+from kcli import forks
+
 # A thread that waits for the permit wakes up this often, so that it notices signals.
 _PERMIT_WAIT_S = 1.0
 
@@ -14,7 +16,7 @@ class FairLock:
     """A lock for which the waiting thread is next, even if the holder acquires it again at once. Not reentrant.
 
     A thread that polls in a loop would otherwise keep the lock from all others. `interrupt` ends the holder's wait.
-    For short calls; two threads that both wait for the network use a `PollPermit`.
+    For short calls; two threads that both wait for the network use a `PollPermit`. Raise ForkedClient in a child.
 
     Python raises KeyboardInterrupt also in these two methods, at each call and at its return. A lock that stays
     acquired then would block `close`. So `__enter__` releases it, or takes it over if `__exit__` has not released it.
@@ -26,8 +28,10 @@ class FairLock:
         self._queue_lock = threading.Lock()
         self._inner_lock = threading.RLock()  # because its owner alone can release it: see `__enter__`
         self._holder: int | None = None
+        self._made_in = forks.pid
 
     def __enter__(self) -> None:
+        forks.require_own_process(self._made_in)
         me = threading.get_ident()
         if self._holder == me:  # a signal has interrupted `__exit__`
             return

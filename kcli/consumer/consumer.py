@@ -54,12 +54,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _one_thread(method: F) -> F:
     """Let one thread at a time run these methods of a consumer, and only those in `_AFTER_CLOSE` after `close`.
 
-    Callbacks may call the consumer that calls them.
+    Callbacks may call the consumer that calls them. In a forked process the methods raise ForkedClient, and those that
+    close do nothing.
     """
     after_close = method.__name__ in _AFTER_CLOSE
 
     @functools.wraps(method)
     def call(self: Consumer, /, *arguments: Any, **named: Any) -> Any:
+        if after_close and self._client.is_forked:
+            return None
+        self._client.require_own_process()
         if not self._in_use.acquire(blocking=False):
             text = f"thread {self._user!r} is using this consumer"
             raise ConcurrentUse(f"{text}; it belongs to one thread at a time, and others may only call wakeup")
@@ -281,6 +285,7 @@ class Consumer:
         Averages, maxima and rates are those of the last 30 to 60 seconds; NaN: no value in that time. Times are in ms.
         A lag is unknown until the first fetch of its partition. Any thread may call it.
         """
+        self._client.require_own_process()
         now_ms, metrics = self._client.clock.now_ms(), self._client.metrics
         fetches = fetch_metrics(metrics, self.subscription, now_ms, read_committed=self._config.reads_committed)
         assigned = len(self.subscription.partitions())
@@ -316,6 +321,7 @@ class Consumer:
     @property
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read now, sorted. Those of a group arrive with the first polls."""
+        self._client.require_own_process()
         return sorted(self.subscription.partitions())
 
     @_one_thread
@@ -499,6 +505,7 @@ class Consumer:
         commit (KIP-98): a read right after it may return no record of it. To wait, call
         `Admin.describe_transactions` until `is_open` of the transaction is False.
         """
+        self._client.require_own_process()
         self._require_subscription()
         self.subscription.rewind_unread()
         unread, in_hand = self.subscription.unread, self.subscription.in_hand
@@ -512,6 +519,7 @@ class Consumer:
                     if tp in unread:
                         in_hand[tp] = unread.pop(tp)
                         yield tp, columns
+                        self._client.require_own_process()
                         in_hand.clear()
         finally:
             for tp in ends:
@@ -663,6 +671,7 @@ class Consumer:
     @property
     def membership(self) -> Membership | None:
         """The membership in the group; None before the first `subscribe`."""
+        self._client.require_own_process()
         return None if self._group is None else self._group.membership
 
     @_one_thread

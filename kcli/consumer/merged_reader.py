@@ -71,6 +71,7 @@ class MergedReader:
 
     def poll(self, timeout_ms: float) -> list[tuple[TopicPartition, RecordColumns]]:
         """Return the next records in order of time as soon as there are some; an empty list now and then."""
+        self._reader.require_own_process()
         records = self._take()
         if records:
             return records

@@ -80,6 +80,7 @@ class RangeReader:
         epochs: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         self._client = client
+        self.require_own_process = client.require_own_process
         self._ranges = dict(ranges)
         self._follow_new = tuple(follow_new)
         self._follow_pattern = follow_pattern
@@ -180,6 +181,7 @@ class RangeReader:
 
         An empty list at the timeout, when a range is done, or when partitions were added.
         """
+        self.require_own_process()
         count = len(self._ranges)
         self._check_partitions()
         if self.done or len(self._ranges) > count:
@@ -438,6 +440,8 @@ class RangeReader:
 
     def close(self) -> None:
         """Stop fetching. The client stays open."""
+        if self._client.is_forked:
+            return
         if self._follow_pattern is not None:
             self._client.metadata.all_topics = False
         self._loop.close()

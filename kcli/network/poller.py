@@ -64,7 +64,9 @@ class Poller:
             self._wake_out.send(b"w")
 
     def close(self) -> None:
-        self._select.close()
+        """Close the descriptors of this process. Nothing is unregistered: a forked parent goes on waiting."""
+        with contextlib.suppress(OSError):  # a kqueue does not exist in a child
+            self._select.close()
         self._wake_in.close()
         self._wake_out.close()
 

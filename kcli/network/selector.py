@@ -6,6 +6,7 @@ import socket
 from collections.abc import Container, Iterator, Sequence
 from time import monotonic_ns
 
+from kcli import forks
 from kcli.clock import Clock
 from kcli.errors import ProtocolError
 from kcli.network.channel import CONNECTING, HANDSHAKING, READY, KafkaChannel, PeerClosed, explain_os_error
@@ -92,6 +93,7 @@ class Selector:
         self._pending: dict[str, None] = {}
         self._out_of_memory: dict[str, None] = {}
         self._received_from: dict[str, None] = {}
+        forks.call_in_child(self._close_in_child)
 
     def __repr__(self) -> str:
         return (
@@ -205,6 +207,19 @@ class Selector:
         for id in list(self._channels):
             self.close(id)
         self._poller.close()
+
+    def _close_in_child(self) -> None:
+        """Close the descriptors that a fork has copied: of all connections, of listening sockets, of the poller.
+
+        Nothing is sent, and nothing is unregistered: the child has its parent's epoll.
+        """
+        self._poller.close()
+        for channel in self._channels.values():
+            channel.transport.close_descriptor()
+        self._channels.clear()
+        for sock in [listener.transport for listener in self._listeners] + [sock for sock, _ in self.accepted]:
+            sock.close()
+        self._listeners.clear()
 
     def wakeup(self) -> None:
         """Make the current poll, or else the next one, return at once. Thread-safe."""

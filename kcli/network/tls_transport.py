@@ -72,6 +72,7 @@ class TlsTransport:
         self.read_needs = EVENT_READ
         self._sock = sock
         self.fileno = sock.fileno
+        self.close_descriptor = sock.close
         self._context = context
         self._server_hostname = server_hostname
         self._server_side = server_side

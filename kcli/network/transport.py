@@ -64,6 +64,9 @@ class Transport(Protocol):
 
     def close(self) -> None: ...
 
+    def close_descriptor(self) -> None:
+        """Close the socket of this process only, and send nothing."""
+
 
 TransportFactory = Callable[[socket.socket], Transport]
 
@@ -78,7 +81,7 @@ class PlainTransport:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self.fileno = sock.fileno
-        self.close = sock.close
+        self.close = self.close_descriptor = sock.close
 
     def finish_connect(self) -> None:
         finish_connect(self._sock)

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from kcli import forks
 from kcli.client.backoff import uniform
 from kcli.client.metadata import check_partitions
 from kcli.client.metrics import MetricGroups, merged
@@ -183,6 +184,7 @@ class Producer:
                 self._client.close()
             raise
         _open_producers.add(self)
+        forks.call_in_child(self._close_in_child)
 
     def __repr__(self) -> str:
         return f"<Producer {len(self._intake)} new records, {self._loop.accumulator!r}>"
@@ -264,8 +266,12 @@ class Producer:
         return future
 
     def _require_open(self) -> None:
-        """Raise KcliError after `close`, and outside a transaction if there is a transactional id."""
+        """Raise KcliError after `close`, and outside a transaction if there is a transactional id.
+
+        Raise ForkedClient in a forked process, where the producer is closed (`_close_in_child`).
+        """
         if self._closed:
+            self._client.require_own_process()
             raise KcliError("the producer is closed")
         if self._transactions is not None:
             self._transactions.require_open()
@@ -299,6 +305,7 @@ class Producer:
         too large are reported at once. The records of one call may exceed buffer.memory. `checked` omits the check of
         types and timestamps; then an invalid record makes later calls fail.
         """
+        self._client.require_own_process()
         if not isinstance(records, NewRecords):
             records = NewRecords(records, self._wall_ms())
         if not checked:
@@ -319,6 +326,7 @@ class Producer:
 
         It is not needed, except for a producer without a background thread: that one sends and receives here.
         """
+        self._client.require_own_process()
         self._loop.wait_for_event(timeout_ms)
 
     def flush(self, timeout_ms: float | None = None) -> None:
@@ -327,6 +335,7 @@ class Producer:
         Raise TimeoutExpired after `timeout_ms`; the records stay queued. None: until delivery.timeout.ms has ended the
         last record. An error of a record is in its future. KcliError in a callback of the producer.
         """
+        self._client.require_own_process()
         self._flush(_NO_DEADLINE_MS if timeout_ms is None else self._clock.now_ms() + timeout_ms)
 
     def _flush(self, deadline_ms: float) -> None:
@@ -338,6 +347,7 @@ class Producer:
 
     def wait_for(self, future: RequestFuture[Any], timeout_ms: float | None) -> None:
         """Return when the future of a record is done. TimeoutExpired after `timeout_ms`."""
+        self._client.require_own_process()
         deadline_ms = _NO_DEADLINE_MS if timeout_ms is None else self._clock.now_ms() + timeout_ms
         self._loop.wait_for(future, deadline_ms)
 
@@ -348,7 +358,7 @@ class Producer:
         An open transaction is aborted, without `flush` in at most 5 s; otherwise its coordinator aborts it after
         transaction.timeout.ms. No wakeup interrupts this. Safe to call twice.
         """
-        if self._closed:
+        if self._closed or self._client.is_forked:
             return
         self._closed = True
         self._intake.close()
@@ -369,6 +379,11 @@ class Producer:
             if self._owns_client:
                 self._client.close()
             _open_producers.discard(self)
+
+    def _close_in_child(self) -> None:
+        """Close the copy of a forked process, and report none of its records: they are the parent's."""
+        self._closed = True
+        _open_producers.discard(self)
 
     def _warn_at_exit(self) -> None:
         """Log the records that are lost because the program ends."""
@@ -508,6 +523,7 @@ class Producer:
         return self._transactions is not None and self._transactions.awaits_end
 
     def _required(self, call: str) -> Transactions:
+        self._client.require_own_process()
         if self._transactions is None:
             raise ConfigError(f"{call} requires transactional.id")
         return self._transactions
@@ -520,6 +536,7 @@ class Producer:
 
         Averages, maxima and rates are those of the last 30 to 60 seconds; NaN: no value in that time. Times are in ms.
         """
+        self._client.require_own_process()
         now_ms = self._clock.now_ms()
         buffered = self._loop.buffered_bytes
         own = {
@@ -534,6 +551,7 @@ class Producer:
 
         Raise BrokerError (UNKNOWN_TOPIC_OR_PARTITION among others) for a topic that cannot be written to.
         """
+        self._client.require_own_process()
         return self._loop.partitions(topic)
 
     def _wait_for_room(self) -> None:

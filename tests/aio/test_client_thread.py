@@ -13,7 +13,8 @@ import pytest
 
 from kcli.aio.client_thread import ClientThread
 from kcli.aio.threaded_client import ThreadedClient
-from kcli.errors import KcliError, WakeupError
+from kcli.errors import ForkedClient, KcliError, WakeupError
+from tests.children import in_child
 
 R = TypeVar("R")
 WAIT_S = 30.0
@@ -362,3 +363,35 @@ def test_a_forgotten_client_is_closed_with_a_warning() -> None:
     assert network.closed == [None]
     assert forget(is_used=False) == []
     assert network.closed == [None, None]
+
+
+def test_a_forked_process_calls_nothing_and_closes_nothing() -> None:
+    network = Network()
+
+    class Forked(ThreadedClient[Network]):
+        pass
+
+    client = Forked(network, network)  # type: ignore[arg-type]
+
+    async def call() -> None:
+        await client._thread.run(lambda: None)
+
+    async def exit_it() -> None:
+        async with client:
+            pass
+
+    def use() -> list[object]:
+        nonlocal client
+        with pytest.raises(ForkedClient):
+            asyncio.run(call())
+        asyncio.run(client._thread.close(network.close))
+        asyncio.run(exit_it())
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            del client
+            gc.collect()
+        return [*network.closed, *(str(entry.message) for entry in caught)]
+
+    asyncio.run(call())
+    assert in_child(use) == []
+    client._thread.abandon(network.close)

@@ -62,6 +62,8 @@ class MemoryPeer:
         """Record that the near end closed the connection."""
         self.closed = True
 
+    close_descriptor = close
+
     def hang_up(self) -> None:
         """Close in an orderly way; bytes delivered before can still be read."""
         self._ended = True

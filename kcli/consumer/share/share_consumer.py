@@ -124,6 +124,7 @@ class ShareConsumer:
         the rest of a batch in addition. Raise WakeupError, BrokerError for a refusal, CorruptRecords for damaged
         records, and UnsupportedVersion if the brokers have no share groups.
         """
+        self._client.require_own_process()
         deadline_ms = self._client.clock.now_ms() + timeout_ms
         while True:
             now_ms = self._client.clock.now_ms()
@@ -141,12 +142,15 @@ class ShareConsumer:
 
         The acknowledgement is sent with the next request to the broker.
         """
+        self._client.require_own_process()
         offsets = acquired.columns.offsets.tolist()
         ranges = acknowledged_ranges(acquired.ranges, offsets, type, released_from)
         self._acknowledgements.setdefault(acquired.node_id, {}).setdefault(acquired.id, []).extend(ranges)
 
     def close(self, timeout_ms: float) -> None:
         """Send the remaining acknowledgements, release all other records, and leave the group. Never raises."""
+        if self._client.is_forked:
+            return
         deadline_ms = self._client.clock.now_ms() + timeout_ms
         with self._client.without_wakeups():
             self._close_sessions(deadline_ms)
