@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
+from kcli import forks
 from kcli.private_files import FILE_MODE, make_folder
 from kcli.protocol.records.batch import Buffer
 from kcli.whole_files import replacing
@@ -292,6 +293,7 @@ class _DiskLock:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        forks.call_in_child(self.close)  # the child's copy would hold the lock after the parent has closed its own
 
     @classmethod
     def take(cls, path: str) -> _DiskLock | None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
+from kcli import forks
 from kcli.errors import KcliError
 
 T = TypeVar("T")
@@ -47,6 +48,7 @@ class LoopThread(Generic[S]):
         self._on_failure = on_failure
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
+        self._made_in = forks.pid
 
     def __repr__(self) -> str:
         return f"<LoopThread {self._name} {self.state}>"
@@ -89,7 +91,12 @@ class LoopThread(Generic[S]):
             self._on_failure()
 
     def end(self, finish: Callable[[S], None]) -> None:
-        """End the loop, then call `finish(server)` in this thread unless the loop failed. No-op if it was ended."""
+        """End the loop, then call `finish(server)` in this thread unless the loop failed. No-op if it was ended.
+
+        No-op, too, in a fork of the process that made it: the server runs in the parent, and so do its files.
+        """
+        if self._made_in != forks.pid:
+            return
         server, thread, self.server, self._thread = self.server, self._thread, None, None
         if server is None or thread is None:
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from kcli.broker.cluster.image import PartitionState
 from kcli.broker.testing.cluster_directory import ClusterDirectory
 from kcli.broker.testing.embedded import property_name, property_text
+from kcli.broker.testing.temporary_folder import TemporaryFolder
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 
@@ -51,7 +51,7 @@ class ClusterControls(Generic[N]):
         """
         if nodes < 1:
             raise ValueError(f"nodes: {nodes} is not valid; use at least 1")
-        self._temporary = None if data_dir else tempfile.TemporaryDirectory(prefix="kcli-cluster-")
+        self._temporary = None if data_dir else TemporaryFolder(prefix="kcli-cluster-")
         self.data_dir = Path(data_dir or self._temporary.name)  # type: ignore[union-attr]
         given = {property_name(name): property_text(value) for name, value in settings.items()}
         self._settings = {**FAST, **given}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.broker.serving.loop_thread import LoopThread
 from kcli.broker.testing.control import Control, Hook, SeenRequest
+from kcli.broker.testing.temporary_folder import TemporaryFolder
 from kcli.errors import KcliError
 from kcli.private_files import write_text
 
@@ -32,7 +32,8 @@ class EmbeddedBroker:
     configuration of a client. With `acls` (see `kcli.broker.security.acl_rules`) requests are authorized; admin,
     if it is a user, may do everything.
 
-    All methods may be called from any thread except the broker's own.
+    All methods may be called from any thread except the broker's own. In a process that is forked from this one, the
+    broker is stopped, and `close` does nothing: it runs in the parent, whose address the child's own clients use.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class EmbeddedBroker:
     ) -> None:
         """`users` are passwords by name. ConfigError if they do not fit to the protocol in `security`."""
         self._security = _ready_made(security, users)
-        self._temporary = None if data_dir else tempfile.TemporaryDirectory(prefix="kcli-broker-")
+        self._temporary = None if data_dir else TemporaryFolder(prefix="kcli-broker-")
         self.data_dir = Path(data_dir or self._temporary.name)  # type: ignore[union-attr]
         self._port = port
         self._settings = {property_name(name): property_text(value) for name, value in settings.items()}
@@ -163,7 +164,7 @@ class EmbeddedBroker:
         """Stop, and remove temporary data. KcliError if the loop failed."""
         self.stop()
         if self._temporary is not None:
-            self._temporary.cleanup()
+            self._temporary.remove()
         if self._loop.failure is not None:
             raise KcliError(f"the embedded broker failed: {self._loop.failure!r}") from self._loop.failure
 

@@ -105,7 +105,7 @@ class EmbeddedCluster(ClusterControls[EmbeddedBroker]):
         _in_parallel([node.close for node in self.nodes.values()])
         self.stop_controller()
         if self._temporary is not None:
-            self._temporary.cleanup()
+            self._temporary.remove()
         if self._controller.failure is not None:
             failure = self._controller.failure
             raise KcliError(f"the controller of the embedded cluster failed: {failure!r}") from failure

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kcli import forks
 from kcli.broker.cluster.image import PartitionState
 from kcli.broker.testing.cluster_controls import WAIT_S, ClusterControls
 from kcli.broker.testing.cluster_directory import CONTROLLER, address_of
@@ -49,6 +50,7 @@ class ProcessCluster(ClusterControls[NodeProcess]):
         super().__init__(nodes, data_dir, **settings)
         self._processes: dict[int, subprocess.Popen[str]] = {}  # of all commands that were started, by their pid
         self._controller_pid = 0
+        self._made_in = forks.pid
 
     def __repr__(self) -> str:
         return f"<ProcessCluster {self.data_dir} {list(self.nodes.values())}>"
@@ -167,7 +169,9 @@ class ProcessCluster(ClusterControls[NodeProcess]):
         self._start_missing()
 
     def close(self) -> None:
-        """Stop everything, and remove temporary data."""
+        """Stop everything, and remove temporary data. No-op in a fork of the process that started it."""
+        if self._made_in != forks.pid:
+            return
         for number in self.nodes:
             self.resume(number)
         running = [process for process in reversed(self._processes.values()) if process.poll() is None]
@@ -180,7 +184,7 @@ class ProcessCluster(ClusterControls[NodeProcess]):
                 process.kill()
                 process.wait()
         if self._temporary is not None:
-            self._temporary.cleanup()
+            self._temporary.remove()
 
     # ---- state ----
 
