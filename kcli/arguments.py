@@ -46,12 +46,17 @@ def checked(*, unchecked: Collection[str] = (), **aliases: str) -> Callable[[C],
                 setattr(cls, name, classmethod(_checking(cls.__name__, member.__func__, aliases)))
             elif isinstance(member, FunctionType):
                 setattr(cls, name, _checking(cls.__name__, member, aliases))
-        for name, advice in other_clients.METHODS.get(cls.__name__, {}).items():
-            if not hasattr(cls, name):
-                setattr(cls, name, _NameElsewhere(cls.__name__, name, advice))
+        add_names_elsewhere(cls)
         return cls
 
     return decorate
+
+
+def add_names_elsewhere(cls: type) -> None:
+    """Let the names that other clients have for methods of a class raise an AttributeError that says what to use."""
+    for name, advice in other_clients.METHODS.get(cls.__name__, {}).items():
+        if name not in vars(cls):
+            setattr(cls, name, _NameElsewhere(cls.__name__, name, advice))
 
 
 def check_duration(name: str, value: object, *, owner: str = "") -> None:
@@ -358,7 +363,7 @@ _EXAMPLES = {
     "NewTopic": 'NewTopic("orders", partitions=3)',
     "OffsetAndMetadata": "OffsetAndMetadata(100)",
     "Path": 'Path("snapshots")',
-    "Place": "kcli.log_place.LOG_START",
+    "Place": "kcli.LOG_START",
     "Wanted": "Wanted(partitions=6)",
 }
 _SCALARS: dict[str, Form] = {

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from kcli.aio.client_thread import ClientThread
+from kcli.arguments import add_names_elsewhere
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -36,6 +37,9 @@ class ThreadedClient(Generic[C_co]):
 
     `async with` closes it, and so does `close`.
     """
+
+    def __init_subclass__(cls) -> None:
+        add_names_elsewhere(cls)
 
     def __init__(self, client: C_co, network: ConsumerNetworkClient) -> None:
         self._client = client
