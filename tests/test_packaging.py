@@ -131,7 +131,8 @@ def test_an_installation_has_manual_pages_and_completions(installed: Path) -> No
 def test_the_installed_program_runs(installed: Path) -> None:
     assert run(installed / "bin" / "kcli", "--version") == f"kcli {__version__}\n"
     assert "kcli-consume-topic - Read a range" in run(installed / "bin" / "kcli", "help", "consume")
-    assert run(installed / "bin" / "kcli", "help", "guide").startswith("# Guide\n")
+    for page, title in (("guide", "# Guide\n"), ("library", "# The library\n")):
+        assert run(installed / "bin" / "kcli", "help", page).startswith(title)
     where = run(installed / "bin" / "python", "-c", "import kcli; print(kcli.__file__)")
     assert where.startswith(str(installed))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.snippets import GUIDE, snippets
+
 pytestmark = pytest.mark.slow
 
 pytest_plugins = ("pytester",)
 ROOT = Path(__file__).parent.parent.parent
-GUIDE = ROOT / "kcli" / "cli" / "docs" / "guide.md"
 
 # An installed plugin is found by its entry point; in a checkout it must be named.
 INSTALLED = any(found.value == "kcli.broker.pytest_plugin" for found in entry_points(group="pytest11"))
@@ -48,7 +48,7 @@ def test_the_entry_point_names_the_plugin() -> None:
 
 
 def test_the_example_of_the_guide_works(passes: Passes) -> None:
-    examples = re.findall(r"```python\n((?:(?!```).)*?kafka_(?:broker|cluster).*?)```", GUIDE.read_text(), re.DOTALL)
+    examples = [snippet.source for snippet in snippets(GUIDE) if snippet.is_test]
     passes("\n".join(examples), len(examples))
 
 

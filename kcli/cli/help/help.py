@@ -21,21 +21,22 @@ _OTHER_TOPICS = {
     "configuration": "Client properties, their sources, and passwords.",
     "spark recipes": "Recipes for Apache Spark, and the options of the data source.",
     "guide": "Recipes by symptom, then the main commands by subject.",
+    "library": "Programs in Python: loops, shutdown, threads, migration from other clients.",
 }
 
 
 def run(
     env: Environment,
     topic: Annotated[
-        list[str] | None, Argument(metavar="[TOPIC...]", help="Command, family of commands, configuration, guide.")
+        list[str] | None, Argument(metavar="[TOPIC...]", help="Command, family of commands, configuration, guide, library.")
     ] = None,
 ) -> int:
     """Show a page of the manual: that of a command, of a family of commands, or of kcli itself.
 
     The topic "configuration" is the page of all client properties, "spark recipes" that of recipes for Apache Spark,
-    "guide" the guide: recipes by symptom, then the main commands by subject. Words that are no topic list the pages
-    that have them in title or summary. On a terminal, the program man shows the page; without it, and in a pipe, the
-    page is plain text.
+    "guide" the guide: recipes by symptom, then the main commands by subject; "library" is for programs in Python. Words
+    that are no topic list the pages that have them in title or summary. On a terminal, the program man shows the page;
+    without it, and in a pipe, the page is plain text.
 
     \b
     kcli help consume topic
@@ -45,8 +46,8 @@ def run(
     """
     name = "-".join(word for given in topic or () for word in given.split()).removeprefix("kcli").strip("-")
     name = name.rsplit(".", 1)[0] if name.endswith((".1", ".7")) else name
-    if name == "guide":
-        env.stdout.write(guide())
+    if name in ("guide", "library"):
+        env.stdout.write(handwritten(name))
         return exit_status.DONE
     shown = page(name, env)
     if shown is None:
@@ -60,11 +61,11 @@ def run(
     return exit_status.DONE if status == 0 else exit_status.FAILED
 
 
-def guide() -> str:
-    """Return the text of the guide."""
+def handwritten(name: str) -> str:
+    """Return the text of the guide or of the page about the library."""
     from kcli.cli.docs.examples import GUIDE
 
-    return GUIDE.read_text(encoding="utf-8")
+    return GUIDE.with_stem(name).read_text(encoding="utf-8")
 
 
 def page(name: str, env: Environment) -> Page | None:

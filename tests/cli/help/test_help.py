@@ -51,8 +51,9 @@ def test_a_family_has_a_page_with_its_commands(name: str) -> None:
         assert (" ".join(words) in shown and summary in shown) or words[0] != name
 
 
-def test_the_guide_is_a_topic() -> None:
-    assert run_kcli("help", "guide").text == (ROOT / "kcli" / "cli" / "docs" / "guide.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["guide", "library"])
+def test_a_handwritten_page_is_a_topic(name: str) -> None:
+    assert run_kcli("help", name).text == (ROOT / "kcli" / "cli" / "docs" / f"{name}.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -77,6 +78,7 @@ def test_an_unknown_topic_is_refused(topic: str, hint: str) -> None:
         ("undo offsets", ["offsets", "offsets undo"]),
         ("passwords", ["configuration"]),
         ("symptom", ["guide"]),
+        ("migration", ["library"]),
     ],
 )
 def test_words_are_searched_in_titles_and_summaries(topic: str, found: list[str]) -> None:
