@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 GUIDE = ROOT / "kcli" / "cli" / "docs" / "guide.md"
 LIBRARY = ROOT / "kcli" / "cli" / "docs" / "library.md"
+PAGES = (README, GUIDE, LIBRARY)
 ADDRESS = "localhost:9092"
 """The address of the broker in all programs."""
 

@@ -23,13 +23,12 @@ from kcli.cli.output import json
 from tests.certificates import Certificates
 from tests.cli.fake import run_kcli
 from tests.needs import needs_kerberos_library, needs_package
-from tests.snippets import GUIDE, LIBRARY, README
+from tests.snippets import PAGES
 
 ROOT = Path(__file__).parents[1]
 CHANGELOG = ROOT / "CHANGELOG.md"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 BENCH = ROOT / "tests" / "bench" / "README.md"
-PAGES = (README, GUIDE, LIBRARY)
 NOT_RUN = (
     ["broker"],
     ["demo"],

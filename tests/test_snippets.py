@@ -104,9 +104,9 @@ def handled(output: Path, address: str) -> int:
     return written + output.read_text().count("handled ")
 
 
-def test_the_page_has_the_three_loops() -> None:
+def test_the_page_has_the_three_loops_and_a_loop_of_asyncio() -> None:
     loops = {snippet.heading for snippet in snippets(LIBRARY) if snippet.ends_by_sigterm}
-    assert {"At least once", "At most once", "Exactly once"} <= loops
+    assert {"At least once", "At most once", "Exactly once", "asyncio"} <= loops
 
 
 @pytest.mark.parametrize("snippet", programs(), ids=str)

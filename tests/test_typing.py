@@ -23,17 +23,14 @@ import pytest
 import kcli
 from tests.foreign import node_with
 from tests.needs import needs_package
+from tests.snippets import PAGES, ROOT, snippets
 from tests.test_public_api import ALSO_PUBLIC
 
-ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "kcli" / "cli" / "docs").glob("*.md")))
 PYRIGHT = "pyright@1.1.414"
 #: Names that an example uses and the text around it defines.
 GIVEN = {
     "bootstrap": "import typing\nbootstrap: str = typing.cast(typing.Any, None)",
-    "consumer": "import typing, kcli\nconsumer: kcli.Consumer = typing.cast(typing.Any, None)",
     "frame": "import typing, pyspark.sql\nframe: pyspark.sql.DataFrame = typing.cast(typing.Any, None)",
-    "invoice": "def invoice(order: bytes | None) -> bytes:\n    return order or b''",
     "spark": "import typing, pyspark.sql\nspark: pyspark.sql.SparkSession = typing.cast(typing.Any, None)",
 }
 UNTYPED = ("pandas", "polars", "pyarrow", "pyspark")  # packages without types: what they return is unknown
@@ -84,9 +81,8 @@ admin.describe_topics("orders")[0]  # a number for a name
 def blocks_of_pages() -> Iterator[tuple[str, str]]:
     """Yield a module name and the text of each Python block in the pages for people."""
     for page in PAGES:
-        text = page.read_text("utf-8")
-        for match in re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
-            yield f"{page.stem.lower()}_line_{text.count(chr(10), 0, match.start()) + 1}", match[1]
+        for snippet in snippets(page):
+            yield f"{page.stem.lower()}_line_{snippet.line}", snippet.source
 
 
 def examples_of_docstrings() -> Iterator[tuple[str, str]]:
@@ -166,7 +162,7 @@ def test_the_examples_of_the_documents_are_well_typed(reports: list[tuple[str, i
     assert [f"{name}:{line}: {text}" for name, line, text in reports if name != "calls.py"] == []
     names = {path.stem for path in folder.glob("*.py")}
     assert {"docstring_Admin", "docstring_Consumer", "docstring_Producer"} <= names
-    assert len([name for name in names if name.startswith("guide_")]) >= 7
+    assert len([name for name in names if name.startswith(("guide_", "library_"))]) >= 20
 
 
 @pytest.mark.slow
