@@ -110,12 +110,28 @@ METHODS = {
     "AsyncAdmin": {**_ADMIN, **_START_STOP},
     "AsyncConsumer": {**_CONSUMER, **_START_STOP, "getone": "anext(consumer.records())"},
     "Consumer": {**_CONSUMER, "stop": "close()"},
+    "Producer": {
+        "create_batch": "send_many()",
+        "list_topics": "Admin.list_topics()",
+        "partitions_for": "partitions()",
+        "produce": "send()",
+        "purge": "close(flush=False)",
+        "send_and_wait": "result() of the future that send() returns",
+        "send_batch": "send_many()",
+        "send_offsets_to_transaction": "send_offsets()",
+        "stop": "close()",
+    },
     "RequestFuture": {
         "add_both": "add_done_callback()",
         "add_callback": "add_done_callback()",
         "add_errback": "add_done_callback()",
         "get": "result(timeout_ms)",
     },
+}
+
+#: What else may be meant by text for a parameter that takes a function.
+CALLABLES = {
+    "partitioner": "; without it, the hash of the key selects the partition as in Java (murmur2_random of librdkafka)",
 }
 
 _TIMES = {"timeout", "timeout_s", "timeout_sec", "timeout_seconds", "deadline", "deadline_ms", "request_timeout"}

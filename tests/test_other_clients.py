@@ -37,7 +37,6 @@ EXAMPLES = {
     "offset",
     "partition",
     "topic",
-    "partitions",
     "offsets",
     "names",
     "NewTopic",
@@ -70,6 +69,7 @@ def exists(name: str, cls: type) -> bool:
     return (
         hasattr(getattr(kcli, owner) if owner else cls, member)
         or hasattr(kcli, name)
+        or hasattr(RequestFuture, name)
         or name in parameters_of(cls)
         or name.replace("_", ".") in settings
     )
@@ -89,7 +89,7 @@ def test_each_parameter_of_another_client_has_an_advice_whose_names_exist() -> N
         classes = [cls for cls in (kcli.Admin, kcli.Consumer, kcli.Producer) if required in parameters_of(cls)]
         assert classes, (name, required)
         for cls in classes:
-            assert name not in parameters_of(cls) or (cls, name) == (kcli.Producer, "deadline_ms")
+            assert name not in parameters_of(cls)
         assert any(all(exists(word, cls) for word in names_in(advice)) for cls in classes), (name, advice)
 
 
@@ -383,6 +383,62 @@ def test_a_wrong_argument_of_an_admin_is_one_sentence(call: Any, sentence: str) 
     """Before anything is sent: no broker is needed."""
     with kcli.Admin("127.0.0.1:1") as admin, pytest.raises(TypeError) as caught:
         call(admin)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda p: p.flush(timeout=10), "Producer.flush has no parameter timeout; use timeout_ms, in milliseconds"),
+        (
+            lambda p: p.flush(deadline_ms=10),
+            "Producer.flush has no parameter deadline_ms; use timeout_ms, in milliseconds",
+        ),
+        (lambda p: p.flush("10"), "Producer.flush: timeout_ms must be a number of milliseconds or None; got a str"),
+        (lambda p: p.close(timeout_s=1), "Producer.close has no parameter timeout_s; use timeout_ms, in milliseconds"),
+        (lambda p: p.close(flush=0), "Producer.close: flush must be True or False; got an int"),
+        (
+            lambda p: p.send_offsets({("orders", 0): 5}, "billing"),
+            f"Producer.send_offsets: offsets must be {OFFSETS.replace(', or None', '')}; "
+            "got a dict with a tuple as a key",
+        ),
+        (
+            lambda p: p.send_offsets({}, None),
+            "Producer.send_offsets: group must be a GroupMetadata or a str, such as consumer.group_metadata() or "
+            '"name"; got None',
+        ),
+        (lambda p: p.send(5, b"x"), "the topic of a record is a str, not int"),
+        (lambda p: p.send("orders", b"x", partition="0"), "the partition of a record is an int or None, not str"),
+        (lambda p: kcli.Producer.from_config({}), "Producer.from_config: config must be a ProducerConfig; got a dict"),
+    ],
+)
+def test_a_wrong_argument_of_a_producer_is_one_sentence(broker: EmbeddedBroker, call: Any, sentence: str) -> None:
+    with kcli.Producer(bootstrap_servers=broker.address) as producer, pytest.raises(TypeError) as caught:
+        call(producer)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("produce", "send()"),
+        ("send_and_wait", "result() of the future that send() returns"),
+        ("purge", "close(flush=False)"),
+    ],
+)
+def test_a_method_of_another_producer_is_an_attribute_error(broker: EmbeddedBroker, name: str, advice: str) -> None:
+    with kcli.Producer(bootstrap_servers=broker.address) as producer, pytest.raises(AttributeError) as caught:
+        getattr(producer, name)
+    assert str(caught.value) == f"Producer has no {name}; use {advice}"
+
+
+def test_the_name_of_a_partitioner_says_which_one_is_the_default() -> None:
+    sentence = (
+        "partitioner: a str is not valid; use a function, because Java classes are not; without it, the hash of the "
+        "key selects the partition as in Java (murmur2_random of librdkafka)"
+    )
+    with pytest.raises(ConfigError) as caught:
+        kcli.Producer(partitioner="murmur2_random")  # type: ignore[arg-type]
     assert str(caught.value) == sentence
 
 

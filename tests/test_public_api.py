@@ -34,6 +34,8 @@ ALSO_PUBLIC = (
     "kcli.spark.commit_listener.commit_to_group",
     "kcli.spark.register",
 )
+#: They run for each record, and check what they get without a wrapper.
+UNCHECKED = {"Producer": ("partitions", "send", "send_many")}
 #: Words of a name that mean a time or a duration. Its unit is milliseconds, and the name says so.
 TIME_WORDS = re.compile(
     "(^|_)(age|backoff|deadline|delay|duration|elapsed|idle|interval|lag|linger|patience|pause|period|s|secs?|seconds|"
@@ -172,7 +174,7 @@ def test_the_rule_for_times_finds_other_units(name: str) -> None:
     assert not is_time_in_another_unit("partitions")
 
 
-@pytest.mark.parametrize("name", ["Admin", "Consumer"])
+@pytest.mark.parametrize("name", ["Admin", "Consumer", "Producer"])
 def test_each_annotation_of_a_checked_class_is_understood(name: str) -> None:
     """Every name in it is a type of the table, an alias with its meaning, or a class that the module imports."""
     cls = getattr(kcli, name)
@@ -186,7 +188,7 @@ def test_each_annotation_of_a_checked_class_is_understood(name: str) -> None:
     checked_methods = 0
     for method, member in public_members(cls):
         function = member.__func__ if isinstance(member, classmethod) else member
-        if not hasattr(function, "__wrapped__"):
+        if isinstance(member, property) or method in UNCHECKED.get(name, ()):
             continue
         aliases: dict[str, str] = inspect.getclosurevars(function).nonlocals["aliases"]
         checked_methods += 1
@@ -199,17 +201,17 @@ def test_each_annotation_of_a_checked_class_is_understood(name: str) -> None:
                     method,
                     word,
                 )
-    assert checked_methods > 20
+    assert checked_methods > 10
 
 
-@pytest.mark.parametrize("name", ["Admin", "Consumer"])
+@pytest.mark.parametrize("name", ["Admin", "Consumer", "Producer"])
 def test_each_parameter_of_each_method_refuses_a_wrong_type(name: str) -> None:
     """Before anything is sent: no broker listens at the address."""
     client = getattr(kcli, name)(bootstrap_servers="127.0.0.1:1", **({"group_id": "g"} if name == "Consumer" else {}))
     checked = 0
     with client:
         for method, member in public_members(type(client)):
-            if not inspect.isfunction(member) and not isinstance(member, classmethod):
+            if isinstance(member, property) or method in UNCHECKED.get(name, ()):
                 continue
             for parameter in inspect.signature(getattr(client, method)).parameters.values():
                 given = [object()] if parameter.kind is parameter.VAR_POSITIONAL else []
@@ -217,7 +219,7 @@ def test_each_parameter_of_each_method_refuses_a_wrong_type(name: str) -> None:
                 with pytest.raises(TypeError, match=rf"^{name}\.{method}: {parameter.name} must be .*; got an object$"):
                     getattr(client, method)(*given, **named)
                 checked += 1
-    assert checked > 25
+    assert checked > (10 if name == "Producer" else 25)
 
 
 def definition_of(module: str, alias: str) -> str:

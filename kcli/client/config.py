@@ -302,6 +302,7 @@ def check_callables(**named: object) -> None:
         if given is not None and not callable(given):
             raise ConfigError(
                 f"{name}: a {type(given).__name__} is not valid; use a function, because Java classes are not"
+                + other_clients.CALLABLES.get(name, "")
             )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from kcli import forks
+from kcli.arguments import checked
 from kcli.client.backoff import uniform
 from kcli.client.metadata import check_partitions
 from kcli.client.metrics import MetricGroups, merged
@@ -53,6 +54,7 @@ _NO_DEADLINE_MS = float("inf")
 _ABORT_AT_CLOSE_MS = 5_000.0
 
 
+@checked(unchecked=("send", "send_many", "partitions"))  # they run for each record, and check what they get
 class Producer:
     """Writes records to topics that exist.
 
