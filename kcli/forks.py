@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from weakref import WeakMethod
+from types import MethodType
+from typing import Any
+from weakref import ref
 
 from kcli.errors import ForkedClient
 
@@ -21,7 +23,8 @@ from kcli.errors import ForkedClient
 pid = os.getpid()
 
 
-_methods: set[WeakMethod[Callable[[], object]]] = set()
+_methods: dict[ref[object], Callable[[Any], object]] = {}
+"""By object: what to call in a child. The key is a reference, because a `WeakMethod` may print an error at exit."""
 
 
 def call_in_child(method: Callable[[], object]) -> None:
@@ -29,7 +32,8 @@ def call_in_child(method: Callable[[], object]) -> None:
 
     It closes the child's copies without any effect on the parent, and takes no lock: another thread may hold it.
     """
-    _methods.add(WeakMethod(method, _methods.discard))
+    assert isinstance(method, MethodType)
+    _methods[ref(method.__self__, _methods.pop)] = method.__func__
 
 
 def require_own_process(made_in: int) -> None:
@@ -48,9 +52,9 @@ def notice() -> None:
 def _forked() -> None:
     global pid
     pid = os.getpid()
-    for reference in list(_methods):
-        if (method := reference()) is not None:
-            method()
+    for reference, method in list(_methods.items()):
+        if (owner := reference()) is not None:
+            method(owner)
     _methods.clear()
 
 

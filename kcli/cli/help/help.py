@@ -28,7 +28,8 @@ _OTHER_TOPICS = {
 def run(
     env: Environment,
     topic: Annotated[
-        list[str] | None, Argument(metavar="[TOPIC...]", help="Command, family of commands, configuration, guide, library.")
+        list[str] | None,
+        Argument(metavar="[TOPIC...]", help="Command, family of commands, configuration, guide, library."),
     ] = None,
 ) -> int:
     """Show a page of the manual: that of a command, of a family of commands, or of kcli itself.
