@@ -21,6 +21,7 @@ from kcli.errors import KcliError
 CLIENTS = sorted(name for name in kcli._HOME if name.endswith(("Admin", "Consumer", "Producer")))
 INTERNAL = {
     "ConsumerNetworkClient": "a client that kcli's own commands and tests share",
+    "SendCallables": "the callables of a producer that kcli's own commands and tests make",
     "Membership": "the state of a member, for kcli's own commands and tests",
 }
 

@@ -487,6 +487,7 @@ class ProducerConfig(ClientConfig):
         "compression.lz4.level": "the level is the library's default",
         "compression.zstd.level": "the level is the library's default",
         "key.serializer": "keys are bytes; in Python pass a callable",
+        "partitioner": "a key selects the partition that Java's default selects, librdkafka's murmur2_random",
         "partitioner.adaptive.partitioning.enable": "records without a key fill one partition after another",
         "partitioner.availability.timeout.ms": "partitions without a leader are left out",
         "value.serializer": "values are bytes; in Python pass a callable",

@@ -197,7 +197,7 @@ class Consumer:
         """
         for topic in topics:
             if isinstance(topic, Mapping | ClientConfig):
-                advice = "Consumer.from_config(ConsumerConfig.from_properties(...)) or keywords, Consumer(group_id=...)"
+                advice = "Consumer.from_config(ConsumerConfig.from_properties(...)) or keywords, Consumer(**properties)"
                 raise not_settings(topic, "the name of a topic", advice)
             if not isinstance(topic, str):
                 raise not_settings(topic, "the name of a topic", "Consumer(*topics)")

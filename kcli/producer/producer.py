@@ -120,7 +120,7 @@ class Producer:
         from kcli.client.config import ProducerConfig, check_callables, not_settings
 
         for given in unexpected:
-            advice = "keywords, Producer(client_id=...), or Producer.from_config(ProducerConfig.from_properties(...))"
+            advice = "keywords, Producer(**properties), or Producer.from_config(ProducerConfig.from_properties(...))"
             raise not_settings(given, "a keyword", advice)
         callables = {
             "key_serializer": key_serializer,
