@@ -39,17 +39,49 @@ def _log(level: str, logger: str, text: str, arguments: tuple[object, ...], *, w
 
 
 class RepeatedWarnings:
-    """Warnings that recur for ever: one per key and minute, with the number of those left out. Time is an argument."""
+    """Faults that may last for ever: at most one warning per key and minute, and a line when the fault has ended.
+
+    A later line says how long the fault has lasted, and how many times it came since the last line. Time is an
+    argument.
+    """
 
     def __init__(self, logger: str) -> None:
         self._logger = logger
-        self._logged: dict[Hashable, tuple[float, int]] = {}
+        self._faults: dict[Hashable, _Fault] = {}
 
     def warn(self, key: Hashable, now_ms: float, text: str) -> None:
         """Log `text`, unless there was a line for this key in the last minute."""
-        logged_ms, left_out = self._logged.get(key, (float("-inf"), 0))
-        if now_ms - logged_ms < _REPEATED_AFTER_MS:
-            self._logged[key] = (logged_ms, left_out + 1)
+        fault = self._faults.setdefault(key, _Fault())
+        if fault.since_ms is None:
+            fault.since_ms = now_ms
+        if now_ms - fault.logged_ms < _REPEATED_AFTER_MS:
+            fault.left_out += 1
             return
-        self._logged[key] = (now_ms, 0)
-        warning(self._logger, "%s%s", text, f" ({left_out} times more since the last line)" if left_out else "")
+        lasts = [f"for {(now_ms - fault.since_ms) / 1000:.0f} s"] if now_ms > fault.since_ms else []
+        left_out = [f"{fault.left_out} more since the last line"] if fault.left_out else []
+        fault.logged_ms, fault.left_out = now_ms, 0
+        more = "; ".join(lasts + left_out)
+        warning(self._logger, "%s%s", text, f" ({more})" if more else "")
+
+    def ended(self, now_ms: float, text: str, *keys: Hashable) -> bool:
+        """Log `text` as information if one of these faults has lasted, and a line has said so. Return True then."""
+        faults = [fault for key in keys if (fault := self._faults.get(key)) is not None]
+        logged_ms = [
+            fault.since_ms for fault in faults if fault.since_ms is not None and fault.logged_ms >= fault.since_ms
+        ]
+        for fault in faults:
+            fault.since_ms = None
+        if logged_ms:
+            info(self._logger, "%s, after %.0f s", text, (now_ms - min(logged_ms)) / 1000)
+        return bool(logged_ms)
+
+
+class _Fault:
+    """The time since which a fault lasts (None: it has ended), that of its last line, and the lines left out since."""
+
+    __slots__ = ("left_out", "logged_ms", "since_ms")
+
+    def __init__(self) -> None:
+        self.since_ms: float | None = None
+        self.logged_ms = float("-inf")
+        self.left_out = 0

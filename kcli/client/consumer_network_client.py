@@ -31,7 +31,7 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import DisconnectedError, KcliError, Refused, TimeoutExpired, WakeupError
 from kcli.protocol.registry import READING
 from kcli.protocol.wire import Request
-from kcli.structs import ANONYMOUS, Node
+from kcli.structs import ANONYMOUS, Node, TopicPartition
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -283,6 +283,12 @@ class ConsumerNetworkClient:
             error = metadata.failure_of(ticket)
             if error is not None and not error.retriable:
                 raise error
+
+    def leader_error(self, tp: TopicPartition) -> KcliError:
+        """Return the reason why the leader of a partition is unknown: that of the cluster, or no broker answers."""
+        if self.metadata.is_bootstrap:
+            return DisconnectedError(self.timed_out("metadata").message, api="Metadata")
+        return self.metadata.leader_error(tp)
 
     # Nodes
 

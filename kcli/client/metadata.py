@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from kcli.client.backoff import Backoff
 from kcli.client.request_future import RequestFuture
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, TopicAuthorizationError
+from kcli.errors import BrokerError, DisconnectedError, KcliError, TopicAuthorizationError
+from kcli.logs import RepeatedWarnings
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kcli.structs import ANONYMOUS, Node, TopicPartition
 
@@ -401,6 +402,7 @@ class MetadataUpdater:
         self._lowest_version = 0 if config.allow_auto_create_topics else _FIRST_VERSION_WITHOUT_AUTO_CREATION
         self._network = network
         self._ask = ask
+        self._warnings = RepeatedWarnings("kcli.client")
         self._now_ms = now_ms
 
     def refresh(self, now_ms: float, patience_ms: float) -> float:
@@ -434,10 +436,18 @@ class MetadataUpdater:
         return node
 
     def _finish(self, node: Node, future: RequestFuture[MetadataResponse]) -> None:
+        now_ms = self._now_ms()
         if future.error is not None:
-            self._metadata.failed(future.error, self._now_ms())
+            self._metadata.failed(future.error, now_ms)
+        else:
+            self._metadata.update(future.value(), now_ms)
+        error = self._metadata.error
+        if error is None:
+            self._warnings.ended(now_ms, f"{node} describes the cluster again", "metadata")
+        elif not isinstance(error, DisconnectedError):  # a lost connection has a line of its own
+            self._warnings.warn("metadata", now_ms, f"{node} does not describe the cluster: {error}")
+        if future.error is not None:
             return
-        self._metadata.update(future.value(), self._now_ms())
         if node.id < 0:
             self._adopt_connection(node)
 

@@ -14,10 +14,10 @@ from kcli.client.metrics import RECORD_BYTES, RECORDS_PER_REQUEST
 from kcli.consumer.fetch_buffer import CompletedFetch, FetchBuffer, Section, position_after
 from kcli.consumer.fetch_session import FINAL_EPOCH, FetchSession, PartitionFetch, fetch_topics, forgotten_topics
 from kcli.consumer.fetch_verdict import judge_partition
-from kcli.consumer.retry_backoff import RetryBackoffs, RetryState
+from kcli.consumer.retry_backoff import RetryBackoffs, RetryState, RetryWarnings
 from kcli.consumer.subscription import FetchPosition, PartitionFailure, PartitionState, SubscriptionState
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, DisconnectedError, KcliError, OffsetOutOfRange, TopicRecreated
+from kcli.errors import BrokerError, KcliError, OffsetOutOfRange, TopicRecreated
 from kcli.logs import RepeatedWarnings
 from kcli.structs import Node, TopicPartition
 
@@ -78,6 +78,7 @@ class Fetcher:
         self._cluster: object = None
         self._closed = False
         self._warnings = RepeatedWarnings("kcli.consumer.fetches")
+        self._retry_warnings = RetryWarnings("kcli.consumer.fetches", "{} cannot be read yet", "{} is read again")
 
     def __repr__(self) -> str:
         return f"<Fetcher brokers={len(self._sessions)} in-flight={len(self._in_flight)} received={len(self.buffer)}>"
@@ -159,7 +160,7 @@ class Fetcher:
         if state.held:
             return None
         if leader is None:
-            error = self._no_broker() if metadata.is_bootstrap else metadata.leader_error(tp)
+            error = self._client.leader_error(tp)
             if error.retriable:
                 self._retry_later(tp, error, now_ms)
             else:
@@ -178,10 +179,6 @@ class Fetcher:
             text = f"topic {tp.topic} was deleted and created again while it was read"
             error = TopicRecreated(text, topic=tp.topic, partition=tp.partition, offset=offset)
             self._refused.append(PartitionFailure(tp, offset, error))
-
-    def _no_broker(self) -> KcliError:
-        """Return the error of a partition when all brokers are lost, and with them the leaders."""
-        return DisconnectedError(self._client.timed_out("metadata").message, api="Metadata")
 
     def _send(self, node_id: int, session: FetchSession) -> None:
         node = self._client.metadata.cluster.nodes.get(node_id)
@@ -236,7 +233,8 @@ class Fetcher:
             error = response.broker_error(response.error_code, api="Fetch", node=node.id)
             self._node_failed(node.id, session, error, now_ms)
             return
-        self._node_backoffs.clear(node.id)
+        if self._node_backoffs.clear(node.id):
+            self._warnings.ended(now_ms, f"node {node.id} answers fetches again", node.id)
         self._reopened.discard(node.id)
         self._pacing.answered(node.id, self._sent_ms[node.id], now_ms, is_empty=_is_empty(response))
         received = self._process(node.id, session, response, now_ms)
@@ -300,6 +298,7 @@ class Fetcher:
                 self._take_records(tp, requested, data, received, now_ms)
         for tp in [tp for tp, _ in self._partition_backoffs.items() if tp in session.sent and tp not in failed]:
             self._partition_backoffs.clear(tp)
+            self._retry_warnings.ended(tp, now_ms)
         return received
 
     def _take_records(
@@ -346,8 +345,7 @@ class Fetcher:
             self._client.metadata.update_leader(tp, leader.leader_id, leader.leader_epoch, nodes)
 
     def _retry_later(self, tp: TopicPartition, error: KcliError, now_ms: float) -> None:
-        if self._partition_backoffs.add(tp, error, now_ms).is_worth_a_warning:
-            self._warnings.warn(tp, now_ms, f"{tp} cannot be read yet: {error}")
+        self._retry_warnings.failed(tp, self._partition_backoffs.add(tp, error, now_ms), now_ms)
         self._subscription.updated.add(tp)
         self._client.metadata.request_update()
 

@@ -16,11 +16,10 @@ from kcli import logs
 from kcli.client import offset_lookup
 from kcli.client.offset_lookup import EpochEnd
 from kcli.consumer.fetch_verdict import judge_epoch_end
-from kcli.consumer.retry_backoff import RetryBackoffs
+from kcli.consumer.retry_backoff import RetryBackoffs, RetryWarnings
 from kcli.consumer.subscription import FetchPosition, PartitionFailure, PartitionState, SubscriptionState
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, NoOffset, TopicAuthorizationError, UnsupportedVersion
-from kcli.logs import RepeatedWarnings
 from kcli.structs import Node, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kcli.text import parse_duration
 
@@ -57,7 +56,9 @@ class OffsetFetcher:
             config.retry_backoff_ms, config.retry_backoff_max_ms
         )
         self._failures: dict[TopicPartition, PartitionFailure] = {}
-        self._warnings = RepeatedWarnings("kcli.consumer.positions")
+        self._warnings = RetryWarnings(
+            "kcli.consumer.positions", "the position of {} cannot be found yet", "the position of {} is found"
+        )
         self._cluster: object = None
 
     def send(self, now_ms: float) -> None:
@@ -272,7 +273,8 @@ class OffsetFetcher:
             if isinstance(outcome, KcliError):
                 self._retry_or_fail(tp, outcome)
             else:
-                self._backoffs.clear(tp)
+                if self._backoffs.clear(tp):
+                    self._warnings.ended(tp, self._client.clock.now_ms())
                 yield tp, outcome
         for tp in pending:
             self._retry_or_fail(tp, error or BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no answer about {tp}"))
@@ -285,12 +287,11 @@ class OffsetFetcher:
             self._fail(tp, error)
 
     def _retry_later(self, tp: TopicPartition, error: KcliError, now_ms: float) -> None:
-        if self._backoffs.add(tp, error, now_ms).is_worth_a_warning:
-            self._warnings.warn(tp, now_ms, f"the position of {tp} cannot be found yet: {error}")
+        self._warnings.failed(tp, self._backoffs.add(tp, error, now_ms), now_ms)
 
     def _retry_without_leader(self, partitions: Iterable[TopicPartition], now_ms: float) -> None:
         for tp in partitions:
-            error = self._client.metadata.leader_error(tp)
+            error = self._client.leader_error(tp)
             if error.retriable:
                 self._retry_later(tp, error, now_ms)
             else:

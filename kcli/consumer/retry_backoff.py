@@ -1,4 +1,4 @@
-"""Retry backoff per partition or node. Pure: time is an argument."""
+"""Retry backoff per partition or node, and the log lines about it. Time is an argument."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Generic, NamedTuple, TypeVar
 
 from kcli.client.backoff import JITTER, Backoff, uniform
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError
+from kcli.errors import BrokerError, DisconnectedError, KcliError
+from kcli.logs import RepeatedWarnings
+from kcli.structs import TopicPartition
 
-# Failures in a row after which they are worth a log line: those of a moving leader end before.
-_LASTING = 5
+#: Failures in a row after which they are worth a log line: those of a moving leader end before.
+LASTING = 5
 
 K = TypeVar("K", bound=Hashable)
 
@@ -27,7 +29,30 @@ class RetryState(NamedTuple):
     def is_worth_a_warning(self) -> bool:
         """True after some failures; false for a topic that does not exist, which `UnknownTopics` logs."""
         code = self.error.code if isinstance(self.error, BrokerError) else None
-        return self.failures >= _LASTING and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return self.failures >= LASTING and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class RetryWarnings:
+    """The log lines about partitions that are retried: one for all that a lost broker concerns, else one for each.
+
+    `problem` and `success` are sentences with {} in place of the partition.
+    """
+
+    def __init__(self, logger: str, problem: str, success: str) -> None:
+        self._warnings = RepeatedWarnings(logger)
+        self._problem = problem
+        self._success = success
+
+    def failed(self, tp: TopicPartition, state: RetryState, now_ms: float) -> None:
+        """Log a failure that lasts."""
+        if state.is_worth_a_warning:
+            is_lost = isinstance(state.error, DisconnectedError)
+            subject = self._problem.format(f"{tp} (and perhaps others)" if is_lost else tp)
+            self._warnings.warn("lost" if is_lost else tp, now_ms, f"{subject}: {state.error}")
+
+    def ended(self, tp: TopicPartition, now_ms: float) -> None:
+        """Log the first success after a failure that was logged."""
+        self._warnings.ended(now_ms, self._success.format(tp), tp, "lost")
 
 
 class RetryBackoffs(Generic[K]):
@@ -65,10 +90,12 @@ class RetryBackoffs(Generic[K]):
         self._waiting.add(key)
         return state
 
-    def clear(self, key: K) -> None:
-        """Forget the failures of `key` after a success."""
-        if self._states.pop(key, None) is not None:
-            self._waiting.discard(key)
+    def clear(self, key: K) -> bool:
+        """Forget the failures of `key` after a success. Return False if there were none."""
+        if self._states.pop(key, None) is None:
+            return False
+        self._waiting.discard(key)
+        return True
 
     def is_waiting(self, key: K) -> bool:
         """True if the backoff of `key` is in progress: until `take_expired` has returned it."""

@@ -298,6 +298,7 @@ class Sender:
         if self.transactions is not None:
             action = self._action_in_transaction(self.transactions, action, batch)
         if action == STORED:
+            self._warnings.ended(self._client.clock.now_ms(), f"records for {batch.tp} are stored again", batch.tp)
             self._complete(batch, None if error else result)
             return
         assert error is not None

@@ -327,7 +327,7 @@ UNREACHABLE = {"bootstrap_servers": "127.0.0.1:1", "default_api_timeout_ms": 20}
         (lambda: Consumer(**UNREACHABLE), "kcli.consumer.consumer.FetchLoop"),
         (lambda: PartitionReader(ConsumerConfig.from_properties({}), T0, 0, 1), "kcli.consumer.range_reader.FetchLoop"),
         (lambda: PartitionReader(ConsumerConfig.from_properties({}), T0, -7, 1), None),
-        (lambda: Producer(bootstrap_servers="127.0.0.1:1"), "kcli.producer.producer.Sender"),
+        (lambda: Producer(bootstrap_servers="127.0.0.1:1"), "kcli.producer.send_loop.Sender"),
         (lambda: Producer(bootstrap_servers="nowhere:port"), None),
         (lambda: Admin("nowhere:port"), None),
     ],

@@ -169,6 +169,8 @@ class NetworkClient:
             self.disconnect(node.id, f"node {node.id} has moved to {node.host}:{node.port}")
         if self._states.can_connect(node.id, now_ms):
             self._connections.open(node, now_ms)
+            if (reason := self._states.failure(node.id)) is not None:  # its host name has no address
+                self._warn(node.id, reason, now_ms, was_ready=False)
         elif self._states.can_renew(node.id, now_ms) and not self._in_flight.count(node.id):
             self._authenticate(node.id, now_ms)
         return self.can_send(node.id, now_ms)
@@ -321,9 +323,7 @@ class NetworkClient:
         entries, unwritten = self._in_flight.take_all(node_id)
         intended = intended or (was_ready and not entries)  # the connection was idle, so the node is not at fault
         if not intended:
-            name = self._connections.name(node_id)
-            text = reason if name in reason else f"{name}: {reason}"
-            self._warnings.warn((node_id, was_ready), now_ms, f"{'lost' if was_ready else 'no'} connection: {text}")
+            self._warn(node_id, reason, now_ms, was_ready=was_ready)
         is_last = intended or was_ready or refusal is not None
         if is_last or not self._connections.open_next_address(node_id, now_ms):
             self._states.disconnected(node_id, reason, now_ms, intended=intended, refusal=refusal)
@@ -335,6 +335,12 @@ class NetworkClient:
             self.metadata.refused()
         if node_id >= 0 and not intended:
             self.metadata.request_update()  # the node or its partitions may have moved
+
+    def _warn(self, node_id: int, reason: str, now_ms: float, *, was_ready: bool) -> None:
+        name = self._connections.name(node_id)
+        text = reason if name in reason else f"{name}: {reason}"
+        fault = address_of(self._connections.node(node_id)), "lost" if was_ready else "no"
+        self._warnings.warn(fault, now_ms, f"{fault[1]} connection: {text}")
 
     # Handshakes
 
@@ -353,6 +359,9 @@ class NetworkClient:
 
     def _opened(self, node_id: int, now_ms: float) -> None:
         self.metrics.opened(now_ms)
+        address = address_of(self._connections.node(node_id))
+        text = f"connected again: {self._connections.name(node_id)}"
+        self._warnings.ended(now_ms, text, (address, "lost"), (address, "no"))
         if self.on_secured is not None and self._security is not None:
             channel = self._selector.channel(self._states.of(node_id).channel_id)
             protection = self._security.describe(channel.transport if channel is not None else None)

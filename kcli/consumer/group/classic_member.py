@@ -22,8 +22,10 @@ from kcli.consumer.group.classic_state import HEARTBEATING, Event, State, next_s
 from kcli.consumer.group.group_membership import NO_GENERATION, Generation
 from kcli.consumer.group.heartbeat import HeartbeatSender, NextBeat
 from kcli.consumer.group.leadership import Leadership, become_leader
+from kcli.consumer.retry_backoff import LASTING
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
+from kcli.logs import RepeatedWarnings
 from kcli.protocol.registry import ApiKey, api_name
 from kcli.structs import Node
 
@@ -68,6 +70,7 @@ class ClassicMember:
         self._error: KcliError | None = None
         self._is_fenced = False
         self._failures = 0
+        self._warnings = RepeatedWarnings("kcli.consumer.group")
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self.may_join_ms = 0.0  # the end of the backoff after a failed join or sync
 
@@ -316,6 +319,9 @@ class ClassicMember:
         self.heartbeat.confirmed(sent_ms)
         self.rejoin_reason, self.assignment = None, bytes(response.assignment)
         self._failures, self.may_join_ms = 0, 0.0
+        self._warnings.ended(
+            self._client.clock.now_ms(), f"group {self._config.group_id}: the member has joined", "join"
+        )
 
     # --- refusals
 
@@ -332,6 +338,9 @@ class ClassicMember:
         self._end_join(reason)
         if with_backoff:
             self._back_off()
+            if self._failures >= LASTING:
+                text = f"group {self._config.group_id}: the member cannot join yet: {reason}"
+                self._warnings.warn("join", self._client.clock.now_ms(), text)
 
     def _back_off(self) -> None:
         self._failures += 1

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from kcli import logs
 from kcli.client.backoff import Backoff
 from kcli.client.request_future import RequestFuture
+from kcli.consumer.retry_backoff import LASTING
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired
+from kcli.logs import RepeatedWarnings
 from kcli.structs import Node
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class CoordinatorLookup:
         self._failures = 0
         self._not_before_ms = 0.0
         self._fatal: KcliError | None = None
+        self._warnings = RepeatedWarnings("kcli.consumer.group")
         self.problem: str = ""  # the reason why no coordinator is known
 
     def __repr__(self) -> str:
@@ -76,7 +79,7 @@ class CoordinatorLookup:
                 return self._asked
             node = self._client.least_loaded_node()
             if node is None:
-                self._failed_once("no broker is available", now_ms)
+                self._failed_once(self._client.timed_out("a broker").message, now_ms)
                 return None
             asked = self._client.send(
                 node, FindCoordinatorRequest(key=self._group), max_version=FIND_COORDINATOR_VERSION
@@ -142,7 +145,9 @@ class CoordinatorLookup:
                 return
             self._node = coordinator_node(response.node_id, response.host, response.port)
             self._failures, self.problem = 0, ""
-        logs.info("kcli.consumer.group", "group %s: the coordinator is %s", self._group, self._node)
+        text = f"group {self._group}: the coordinator is {self._node}"
+        if not self._warnings.ended(now_ms, text, "coordinator"):
+            logs.info("kcli.consumer.group", "%s", text)
 
     def _judge(self, error: KcliError, now_ms: float) -> None:
         unknown = isinstance(error, BrokerError) and error.code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -155,3 +160,6 @@ class CoordinatorLookup:
         self._failures += 1
         self._not_before_ms = now_ms + self._backoff.after(self._failures)
         self.problem = reason
+        if self._failures >= LASTING:
+            text = f"group {self._group}: the coordinator cannot be found yet: {reason}"
+            self._warnings.warn("coordinator", now_ms, text)

@@ -23,7 +23,9 @@ from kcli.consumer.group.kip848_protocol import (
     reaction_to,
 )
 from kcli.consumer.group.kip848_state import ACTIVE, Event, State, next_state
+from kcli.consumer.retry_backoff import LASTING
 from kcli.errors import BrokerError, KcliError
+from kcli.logs import RepeatedWarnings
 
 if TYPE_CHECKING:
     from kcli.client.config import ConsumerConfig
@@ -63,6 +65,7 @@ class Kip848Member:
         self._fields = HeartbeatFields(config.max_poll_interval_ms)
         self._sent_fields: HeartbeatFields | None = None
         self._timing = HeartbeatTiming()
+        self._warnings = RepeatedWarnings("kcli.consumer.group")
         self._awaited: RequestFuture[ConsumerGroupHeartbeatResponse] | None = None
         self._polled_ms = client.clock.now_ms()
 
@@ -228,6 +231,8 @@ class Kip848Member:
 
     def _accepted(self, response: ConsumerGroupHeartbeatResponse) -> None:
         self._timing.succeeded(response.heartbeat_interval_ms)
+        text = f"group {self.identity.group}: a heartbeat of the member is answered"
+        self._warnings.ended(self._client.clock.now_ms(), text, "heartbeat")
         self.problem = ""
         self.epoch = response.member_epoch
         if response.assignment is not None:
@@ -258,6 +263,9 @@ class Kip848Member:
         else:
             backoff_ms = self._backoff.after(self._timing.failures + (reaction != "find"))
             self._timing.failed(now_ms, backoff_ms)
+            if self._timing.failures >= LASTING:
+                text = f"group {self.identity.group}: the heartbeats of the member fail: {explained}"
+                self._warnings.warn("heartbeat", now_ms, text)
             if reaction == "find":
                 self._lookup.mark_unknown(str(error), node)
             elif reaction == "report":

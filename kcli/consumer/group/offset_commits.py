@@ -16,8 +16,10 @@ from kcli.client.offset_commit import LAST_VERSION_WITH_NAMES, name_topics
 from kcli.consumer.group import commit_requests
 from kcli.consumer.group.commit_requests import Reaction
 from kcli.consumer.group.group_membership import NO_GENERATION
+from kcli.consumer.retry_backoff import LASTING
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired, WakeupError
+from kcli.logs import RepeatedWarnings
 from kcli.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ class OffsetCommits:
         self._group = config.group_id
         self._queue: deque[Commit] = deque()  # asynchronous commits whose callback has not run, in order
         self._automatic: Commit | None = None
+        self._automatic_failures = 0
+        self._warnings = RepeatedWarnings("kcli.consumer")
         self._interval_ms = config.auto_commit_interval_ms if config.enable_auto_commit else float("inf")
         self._next_automatic_ms = client.clock.now_ms() + self._interval_ms
         #: Called with the offsets of each commit that is stored.
@@ -246,11 +250,16 @@ class OffsetCommits:
 
     def _committed_automatically(self, _offsets: Offsets, error: KcliError | None) -> None:
         self._automatic, self.last_error = None, error
-        if error is not None and not error.retriable:
+        now_ms, group = self._client.clock.now_ms(), self._group
+        self._automatic_failures = 0 if error is None else self._automatic_failures + 1
+        if error is None:
+            self._warnings.ended(now_ms, f"automatic commits of group {group} are stored again", "automatic")
+        elif not error.retriable:
             self._log_failure("automatic", error)
-        if error is not None and error.retriable:
-            retry_ms = self._client.clock.now_ms() + self._client.retry_backoff.after(1)
-            self._next_automatic_ms = min(self._next_automatic_ms, retry_ms)
+        else:
+            self._next_automatic_ms = min(self._next_automatic_ms, now_ms + self._client.retry_backoff.after(1))
+            if self._automatic_failures >= LASTING:
+                self._warnings.warn("automatic", now_ms, f"automatic commits of group {group} fail: {error}")
 
     def before_revocation(self, partitions: Collection[TopicPartition], deadline_ms: float) -> None:
         """With automatic commits, commit the consumed positions before partitions are revoked.
