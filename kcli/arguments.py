@@ -146,7 +146,8 @@ class _Parameters:
             return f"{text}; use {advice}"
         if (close := closest_name(name, self._by_name)) is not None:
             return f"{text}; did you mean {close}?"
-        return f"{text}; it has {format_alternatives(self._by_name) or 'none'}"
+        own = [*([f"*{self._variadic.name}"] if self._variadic else []), *self._by_name]
+        return f"{text}; it has {format_alternatives(own) or 'none'}"
 
 
 class Parameter:

@@ -148,7 +148,9 @@ PARAMETERS = {
     "num_partitions": ("partitions", "partitions"),
     "on_assign": ("on_assigned", "on_assigned"),
     "on_revoke": ("on_revoked", "on_revoked"),
+    "partition": ("tp", "tp=TopicPartition(topic, partition)"),
     "replication_factor": ("replication", "replication"),
+    "timestamps": ("times_ms", "times_ms, in milliseconds since the epoch"),
     "validate_only": ("dry_run", "dry_run"),
 }
 

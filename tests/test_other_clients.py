@@ -18,6 +18,7 @@ from kcli.client.request_future import RequestFuture
 from kcli.errors import ConfigError
 from kcli.log_place import LOG_START
 from kcli.other_clients import METHODS, PARAMETERS, SETTINGS
+from kcli.structs import TopicPartition
 
 PARTITIONS = 'a list of TopicPartition, such as [TopicPartition("orders", 0)]'
 OFFSETS = (
@@ -275,6 +276,14 @@ def test_names_of_other_clients_are_no_members() -> None:
             lambda c: c.subscribe(["a"], listener=1),
             "Consumer.subscribe has no parameter listener; use on_assigned, on_revoked and on_lost",
         ),
+        (
+            lambda c: c.seek(partition=TopicPartition("orders", 0), offset=5),
+            "Consumer.seek has no parameter partition; use tp=TopicPartition(topic, partition)",
+        ),
+        (
+            lambda c: c.offsets_for_times(timestamps={}),
+            "Consumer.offsets_for_times has no parameter timestamps; use times_ms, in milliseconds since the epoch",
+        ),
         (lambda c: c.subscribe(["a"], on_assign=1), "Consumer.subscribe has no parameter on_assign; use on_assigned"),
         (lambda c: c.close(timeout_s=1), "Consumer.close has no parameter timeout_s; use timeout_ms, in milliseconds"),
         (
@@ -359,6 +368,11 @@ def test_a_wrong_argument_of_a_consumer_is_one_sentence(broker: EmbeddedBroker, 
         (
             lambda a: a.create_topics(new_topics=[]),
             "Admin.create_topics has no parameter new_topics; use topics=[NewTopic(name, partitions)]",
+        ),
+        (lambda a: a.describe_topics(topics=["a"]), "Admin.describe_topics has no parameter topics; it has *names"),
+        (
+            lambda a: a.group_lag(group_id="billing"),
+            "Admin.group_lag has no parameter group_id; it has *names, time_lag or isolation_level",
         ),
         (lambda a: a.create_topic("orders", "3"), "Admin.create_topic: partitions must be an int; got a str"),
         (
