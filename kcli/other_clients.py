@@ -1,7 +1,7 @@
 """Names of kafka-python, aiokafka and confluent-kafka for what kcli calls otherwise, with what to write here. Ground.
 
 Texts only. The errors for an unknown setting, parameter or method show them after "use", so each name in a text exists;
-the tests check it. Sources: the documentation of kafka-python 2.2, aiokafka 0.12 and confluent-kafka 2.12, and the file
+the tests check it. Sources: the documentation of kafka-python 3.0, aiokafka 0.14 and confluent-kafka 2.16, and the file
 CONFIGURATION.md of librdkafka.
 """
 
@@ -15,6 +15,7 @@ _OUTCOME = "add_done_callback() of the future that send() returns, or on_ack for
 _LOOP = "AsyncConsumer, AsyncProducer or AsyncAdmin, which use the running loop"
 _LOGGER = 'the logger "kcli" of Python'
 _TOKENS = "sasl_oauthbearer_token_endpoint_url, the address that gives tokens"
+_NO_PROXY = "remove it, because kcli connects without a proxy"
 _METRICS = "metrics(), which needs no setting"
 _POLL = "poll(timeout_ms), which returns at most max_poll_records records"
 _ENDS = "beginning_offsets() and end_offsets()"
@@ -24,12 +25,14 @@ SETTINGS = {
     "api.version": _VERSIONS,
     "api.version.auto.timeout.ms": _VERSIONS,
     "api.version.request": _VERSIONS,
+    "bootstrap.timeout.ms": "default_api_timeout_ms",
     "broker.version.fallback": _VERSIONS,
     "callback": _OUTCOME,
     "consumer.timeout.ms": "poll(timeout_ms), or records(to_end=True), which stops at the end offsets",
     "default.offset.commit.callback": "Consumer(on_commit=...)",
     "default.topic.config": "its settings as keywords, such as auto_offset_reset",
     "enable.auto.offset.store": "enable_auto_commit=False, and commit(offsets)",
+    "enable.incremental.fetch.sessions": "remove it, because kcli always uses fetch sessions",
     "enable.partition.eof": "records(to_end=True), which stops at the end offsets",
     "error.cb": _LOGGER,
     "interceptors": "on_consume, on_commit, on_send or on_ack",
@@ -38,6 +41,7 @@ SETTINGS = {
     "logger": _LOGGER,
     "loop": _LOOP,
     "max.batch.size": "batch_size",
+    "metric.group.prefix": _METRICS,
     "metrics.enabled": _METRICS,
     "metrics.num.samples": _METRICS,
     "metrics.sample.window.ms": _METRICS,
@@ -49,6 +53,7 @@ SETTINGS = {
     "on.delivery": _OUTCOME,
     "on.revoke": _SUBSCRIBE,
     "on.send": "Producer(on_send=...)",
+    "proxy.url": _NO_PROXY,
     "queue.buffering.max.kbytes": "buffer_memory, in bytes",
     "queue.buffering.max.messages": "buffer_memory, in bytes",
     "queued.max.messages.kbytes": "fetch_max_bytes",
@@ -60,12 +65,16 @@ SETTINGS = {
     "sasl.oauth.token.provider": _TOKENS,
     "sasl.plain.password": "sasl_password",
     "sasl.plain.username": "sasl_username",
+    "selector": "remove it, because kcli chooses it",
+    "socket.options": "send_buffer_bytes and receive_buffer_bytes",
+    "socks5.proxy": _NO_PROXY,
     "ssl.cafile": "ssl_ca_location",
     "ssl.cadata": "ssl_ca_pem",
     "ssl.certfile": "ssl_certificate_location",
     "ssl.check.hostname": 'ssl_endpoint_identification_algorithm="" for no check of the host name',
     "ssl.ciphers": "ssl_cipher_suites",
     "ssl.context": "ssl_ca_location, ssl_certificate_location and ssl_key_location",
+    "ssl.crlfile": "remove it, because kcli does not check revocation lists",
     "ssl.keyfile": "ssl_key_location",
     "ssl.password": "ssl_key_password",
     "statistics.interval.ms": _METRICS,
@@ -76,14 +85,26 @@ SETTINGS = {
 }
 
 _ADMIN = {
+    "abort_transaction": "abort_transactions()",
+    "alter_configs": "plan_alterations() and alter_topics()",
     "alter_consumer_group_offsets": "plan_reset() and apply()",
+    "alter_group_offsets": "plan_reset() and apply()",
     "create_partitions": "plan_alterations() and alter_topics()",
     "delete_consumer_groups": "delete_groups()",
+    "delete_group_offsets": "plan_delete() and apply()",
     "delete_records": "plan_truncation() and truncate()",
     "describe_consumer_groups": "describe_groups()",
+    "describe_topic_partitions": "describe_topics()",
+    "find_hanging_transactions": "open_transactions()",
+    "incremental_alter_configs": "plan_alterations() and alter_topics()",
     "list_consumer_group_offsets": "group_lag() or export_offsets()",
     "list_consumer_groups": "list_groups()",
+    "list_group_offsets": "group_lag() or export_offsets()",
     "list_offsets": "Consumer.beginning_offsets() and Consumer.end_offsets()",
+    "list_partition_offsets": "Consumer.beginning_offsets() and Consumer.end_offsets()",
+    "remove_group_members": "plan_member_removal() and remove_members()",
+    "reset_configs": "plan_alterations() and alter_topics()",
+    "reset_group_offsets": "plan_reset() and apply()",
 }
 _CONSUMER = {
     "consume": _POLL,
@@ -115,6 +136,7 @@ METHODS = {
         "list_topics": "Admin.list_topics()",
         "partitions_for": "partitions()",
         "produce": "send()",
+        "produce_batch": "send_many()",
         "purge": "close(flush=False)",
         "send_and_wait": "result() of the future that send() returns",
         "send_batch": "send_many()",
