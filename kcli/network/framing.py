@@ -34,6 +34,8 @@ _SMALL_BYTES = 1024
 
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")  # the starts of an alert and of a handshake
 
+_HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN")
+
 
 def frame_parts(parts: Iterable[Part]) -> list[UnsentPart]:
     """Return the length and then `parts`, as byte views and file slices. ValueError beyond 2 GiB.
@@ -182,6 +184,8 @@ class FrameReader:
             return int(length)
         if self._header[:2] in _TLS_RECORDS:
             raise TlsExpected("a TLS record came instead of a frame, so the other side expects a TLS connection")
+        if self._header in _HTTP_METHODS:
+            raise ProtocolError("an HTTP request came instead of a frame, so the other side is not a Kafka client")
         is_http = self._header == b"HTTP"
         hint = ": the bytes are HTTP, so the other side is not a Kafka port" if is_http else ""
         if length <= 0:

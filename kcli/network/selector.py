@@ -47,6 +47,8 @@ class Selector:
     - `disconnected`: id -> reason, a sentence. Connections ended by `close` are not included.
     - `refused`: ids among the disconnected for which TLS failed in such a way that a new connection would fail as well,
       or for which the other side expects TLS and this one does not.
+    - `violations`: id among the disconnected -> how the other side broke the protocol: bytes that are no frames, or TLS
+      that failed; a sentence without its address.
     - `failed_sends`: ids among the disconnected whose frame was not completely written.
     - `accepted`: (socket, name of its listener), to `register` or close; `accept_error`: the error that stopped
       accepting.
@@ -76,6 +78,7 @@ class Selector:
         self.connected: list[str] = []
         self.disconnected: dict[str, str] = {}
         self.refused: set[str] = set()
+        self.violations: dict[str, str] = {}
         self.failed_sends: list[str] = []
         self.accepted: list[tuple[socket.socket, str]] = []
         self.accept_error: OSError | None = None
@@ -253,6 +256,7 @@ class Selector:
         self.completed_receives = []
         self.connected = []
         self.refused = set()
+        self.violations = {}
         self.failed_sends = []
         self.accepted = []
         self.accept_error = None
@@ -312,6 +316,8 @@ class Selector:
         except (OSError, ProtocolError, PeerClosed) as error:
             if isinstance(error, TlsExpected) or (isinstance(error, TlsError) and error.refused):
                 self.refused.add(id)
+            if isinstance(error, (ProtocolError, TlsError)):
+                self.violations[id] = str(error)
             self._disconnect(channel, channel.explain(error))
             return
         if not channel.in_partial_length:  # single bytes must not keep a connection open forever

@@ -49,9 +49,10 @@ class ServerMechanism(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """The last answer to a client that is not authenticated; the connection is closed after it."""
+    """The last answer to a client that is not authenticated, and its reason; the connection is closed after it."""
 
     response: Message
+    reason: str
 
 
 AnswerVersions = Callable[[Any, RequestContext], Any]
@@ -117,11 +118,12 @@ class Authenticator:
         step = _STEPS.get((self.state, context.api_key))
         if step is not None:
             return step(self, request, context)
+        reason = f"unexpected {api_name(context.api_key)} during authentication: {self.state.value}"
         if self.answers_unexpected:
             response = error_response(context, ErrorCode.ILLEGAL_SASL_STATE)
             if response is not None:
-                return Refusal(response)
-        raise CloseConnection(f"unexpected {api_name(context.api_key)} during authentication: {self.state.value}")
+                return Refusal(response, reason)
+        raise CloseConnection(reason)
 
     def handle_bare_frame(self, frame: bytes | bytearray, now_ms: float, now_wall_ms: int) -> bytes:
         """Return the frame to answer. CloseConnection if the client is refused: bare frames have no error."""
@@ -146,7 +148,8 @@ class Authenticator:
         mechanism = self._mechanisms.get(request.mechanism)
         if mechanism is None:
             error = ErrorCode.UNSUPPORTED_SASL_MECHANISM
-            return Refusal(SaslHandshakeResponse(error_code=error, mechanisms=offered))
+            reason = f"SASL mechanism {request.mechanism} is not enabled on this listener; use {', '.join(offered)}"
+            return Refusal(SaslHandshakeResponse(error_code=error, mechanisms=offered), reason)
         if self._is_renewal and request.mechanism != self.mechanism:
             self.state = State.WRONG_MECHANISM  # the next request closes the connection, as in Kafka
         else:
@@ -163,10 +166,9 @@ class Authenticator:
             if identity is not None:
                 lifetime_ms = self._complete(identity, context.now_ms, context.now_wall_ms)
         except AuthenticationError as error:
-            response = SaslAuthenticateResponse(
-                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=self._worded(error.message)
-            )
-            return Refusal(response)
+            text = self._worded(error.message)
+            response = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=text)
+            return Refusal(response, f"{self.mechanism}: {text}")
         return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
 
     # ---- the exchange ----

@@ -21,6 +21,7 @@ from kcli.protocol.wire import Message, Request, fields_of
 #: The principal of a connection without authentication.
 ANONYMOUS = "User:ANONYMOUS"
 _CORRELATION = struct.Struct(">i")
+_API = struct.Struct(">hh")  # key and version, the start of every request
 
 
 class RequestContext(NamedTuple):
@@ -80,16 +81,24 @@ def read_request(
         if not is_served(key, version, served):
             if key == ApiKey.API_VERSIONS:
                 return request_type(key)(), context
-            raise CloseConnection(f"{api_name(key)} v{version} is not served")
+            raise CloseConnection(_not_served(key, version, served))
         return decode(request_type(key), frame, version, body_at), context
     except ProtocolError as error:
-        raise CloseConnection(str(error)) from None
+        key, version = _API.unpack_from(frame) if len(frame) >= _API.size else (ApiKey.API_VERSIONS, 0)
+        is_known = is_served(key, version, served)
+        raise CloseConnection(str(error) if is_known else _not_served(key, version, served)) from None
 
 
 def is_served(key: int, version: int, served: ApiTable = HANDLERS) -> bool:
     """Return True if this version of the API is served."""
     api = served.get(key)
     return api is not None and api.first_version <= version <= api.last_version
+
+
+def _not_served(key: int, version: int, served: ApiTable) -> str:
+    api = served.get(key)
+    versions = "" if api is None else f"; this broker serves v{api.first_version} to v{api.last_version}"
+    return f"{api_name(key)} v{version} is not served{versions}"
 
 
 def response_parts(

@@ -43,6 +43,10 @@ Answer = Message | EncodedResponse | Pending[Any] | None
 Handle = Callable[[Request[Any], RequestContext], Answer]
 
 _SASL_HANDSHAKE = int(ApiKey.SASL_HANDSHAKE).to_bytes(2, "big")
+_OF_SASL = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+_SET_SASL = "set security.protocol to SASL_PLAINTEXT or SASL_SSL"
+_SASL_UNEXPECTED = "SASL on a listener without SASL; set security.protocol to PLAINTEXT or SSL"
+_TLS_UNEXPECTED = "TLS on a listener without TLS; set security.protocol to PLAINTEXT or SASL_PLAINTEXT"
 # Pause before accepting again after an error, such as no free file descriptors.
 _ACCEPT_AGAIN_MS = 500.0
 # A connection may be closed in favour of a new one after it was quiet for this time.
@@ -59,10 +63,10 @@ class OutgoingConnections(Protocol):
 class _Connection:
     """A client's connection: its address, the listener on which it came, its principal, and its SASL state."""
 
-    __slots__ = ("authenticator", "host", "is_closing", "is_token", "listener", "principal")
+    __slots__ = ("authenticator", "host", "is_closing", "is_token", "listener", "peer", "principal")
 
     def __init__(self, host: str, listener: str, authenticator: Authenticator | None) -> None:
-        self.host = host
+        self.host = self.peer = host
         self.listener = listener
         self.authenticator = authenticator
         self.is_closing = False
@@ -137,6 +141,9 @@ class SocketServer:
         if self.outgoing is not None:
             self.outgoing.dispatch(selector)
         for id in selector.disconnected:
+            if id in selector.violations:
+                is_tls = id in selector.refused and not self._has_tls(id)
+                self._note_refusal(id, _TLS_UNEXPECTED if is_tls else selector.violations[id])
             self._release_quota(id)
         if self._securities:
             self._update_connections(selector.connected, selector.completed_sends)
@@ -204,11 +211,13 @@ class SocketServer:
         if security is None:
             self._connections[id] = _Connection(host, listener, None)
             self._selector.register(id, sock)
-            return
-        self._connections[id] = _Connection(host, listener, security.authenticator())
-        self._selector.register(id, sock, transport=security.transport)
-        if security.max_receive_bytes is not None:
-            self._selector.limit_frames(id, security.max_receive_bytes)
+        else:
+            self._connections[id] = _Connection(host, listener, security.authenticator())
+            self._selector.register(id, sock, transport=security.transport)
+            if security.max_receive_bytes is not None:
+                self._selector.limit_frames(id, security.max_receive_bytes)
+        channel = self._selector.channel(id)
+        self._connections[id].peer = host if channel is None else channel.peer
 
     def _update_connections(self, connected: list[str], completed_sends: list[str]) -> None:
         """Set the principals of new connections, and close those that are refused after their last answer."""
@@ -218,7 +227,7 @@ class SocketServer:
             if security is not None and connection.authenticator is None and channel is not None:
                 principal = security.principal(channel.transport)
                 if principal is None:
-                    self._close(id)
+                    self._close_refused(id, "ssl.principal.mapping.rules has no rule for its certificate")
                 else:
                     connection.principal = principal
         for id in completed_sends:
@@ -240,6 +249,21 @@ class SocketServer:
     def _close(self, id: str) -> None:
         self._selector.close(id)
         self._release_quota(id)
+
+    def _close_refused(self, id: str, reason: str) -> None:
+        self._note_refusal(id, reason)
+        self._close(id)
+
+    def _note_refusal(self, id: str, reason: str) -> None:
+        """Record a refusal for the tests; connections that this process has opened are not refused here."""
+        connection = self._connections.get(id)
+        if connection is not None:
+            self._control.refuse(connection.peer, connection.listener, reason)
+
+    def _has_tls(self, id: str) -> bool:
+        connection = self._connections.get(id)
+        security = None if connection is None else self._securities.get(connection.listener)
+        return security is not None and security.endpoint.has_tls
 
     def _release_quota(self, id: str) -> None:
         self.quotas.remove(id)
@@ -274,8 +298,8 @@ class SocketServer:
                 connection.is_token,
                 self._served,
             )
-        except CloseConnection:
-            self._close(id)
+        except CloseConnection as refusal:
+            self._close_refused(id, str(refusal))
             return
         self._apply(self._control.decide(request, context), request, context)
 
@@ -296,7 +320,7 @@ class SocketServer:
         if authenticator.is_complete:
             is_handshake = frame[:2] == _SASL_HANDSHAKE
             if not (is_handshake and authenticator.begin_renewal(now_ms)) and authenticator.is_expired(now_ms):
-                self._close(id)
+                self._close_refused(id, "its SASL session has expired")
                 return True
         if not authenticator.expects_bare_frame:
             if authenticator.is_complete or authenticator.expects(int.from_bytes(frame[:2], "big")):
@@ -304,12 +328,13 @@ class SocketServer:
             if authenticator.answers_unexpected:
                 self._refuse_unexpected(id, connection, frame, now_ms, now_wall_ms)
             else:
-                self._close(id)
+                api = api_name(int.from_bytes(frame[:2], "big"))
+                self._close_refused(id, f"{api} without authentication on a listener with SASL; {_SET_SASL}")
             return True
         try:
             answer = authenticator.handle_bare_frame(frame, now_ms, now_wall_ms)
-        except CloseConnection:
-            self._close(id)
+        except CloseConnection as refusal:
+            self._close_refused(id, str(refusal))
             return True
         self._selector.send(id, [answer])
         self._update_principal(id, connection, authenticator)
@@ -320,8 +345,8 @@ class SocketServer:
     ) -> None:
         try:
             self._call_handler(*read_request(frame, id, connection.host, now_ms, now_wall_ms, served=self._served))
-        except CloseConnection:
-            self._close(id)
+        except CloseConnection as refusal:
+            self._close_refused(id, str(refusal))
 
     def _update_principal(self, id: str, connection: _Connection, authenticator: Authenticator) -> None:
         if authenticator.is_complete:
@@ -338,6 +363,7 @@ class SocketServer:
             self._update_principal(id, self._connections[id], authenticator)
             return answer
         response = answer.response
+        self._note_refusal(id, answer.reason)
         self._selector.mute(id)
         self._timer.call_at(context.now_ms + self._refusal_delay_ms, lambda: self._refuse(response, context))
         return None
@@ -384,11 +410,13 @@ class SocketServer:
             if authenticator is not None and not authenticator.is_complete:
                 result = self._handle_authentication(request, context, authenticator)
             else:
+                if authenticator is None and context.api_key in _OF_SASL:
+                    self._note_refusal(context.connection_id, _SASL_UNEXPECTED)
                 begin_ms = self._clock.now_ms()
                 result = self._handle(request, context)
                 self._throttling.measure(request, context, begin_ms)
-        except CloseConnection:
-            self._close(context.connection_id)
+        except CloseConnection as refusal:
+            self._close_refused(context.connection_id, str(refusal))
             return
         except BrokerError as error:
             self._send_error(context, error.code)

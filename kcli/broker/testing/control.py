@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from kcli.broker.serving.request_context import RequestContext
 from kcli.protocol.registry import ApiKey, api_name
 from kcli.protocol.wire import Message, Request
+from kcli.visible import visible
 
 
 class Action(Enum):
@@ -37,6 +38,17 @@ class SeenRequest(NamedTuple):
     connection: str
 
 
+class RefusedConnection(NamedTuple):
+    """A connection that the broker has refused: the client's address, the name of the listener, and the reason."""
+
+    peer: str
+    listener: str
+    reason: str
+
+    def __str__(self) -> str:
+        return visible(f"connection from {self.peer} refused: {self.reason}")
+
+
 Verdict = Message | Action | Delay | None
 Hook = Callable[[Any, RequestContext], Verdict]
 
@@ -48,10 +60,14 @@ class _Interception:
 
 
 class Control:
-    """The latest `requests`, oldest first, and the hooks. Used by the loop thread, or before that thread starts."""
+    """The latest `requests` and `refusals`, oldest first, and the hooks.
+
+    Used by the loop thread, or before that thread starts.
+    """
 
     def __init__(self, keep_requests: int = 1000) -> None:
         self.requests: deque[SeenRequest] = deque(maxlen=keep_requests)
+        self.refusals: deque[RefusedConnection] = deque(maxlen=keep_requests)
         self._interceptions: dict[int, list[_Interception]] = {}
 
     def __repr__(self) -> str:
@@ -78,6 +94,10 @@ class Control:
         self.record(context)
         hooks = self._interceptions.get(context.api_key)
         return _first_verdict(hooks, request, context) if hooks else None
+
+    def refuse(self, peer: str, listener: str, reason: str) -> None:
+        """Record a connection that is refused."""
+        self.refusals.append(RefusedConnection(peer, listener, reason))
 
     def record(self, context: RequestContext) -> None:
         """Record a request that no hook has to see."""
