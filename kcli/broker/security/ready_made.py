@@ -1,4 +1,4 @@
-"""A secured listener without files to prepare: broker properties, and properties for each kind of client.
+"""A listener without files to prepare: broker properties, and properties for each kind of client.
 
 The certificates are those of `own_certificates`; users and passwords are the caller's.
 """
@@ -6,14 +6,19 @@ The certificates are those of `own_certificates`; users and passwords are the ca
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.errors import ConfigError
 from kcli.security.jaas import format_jaas
 from kcli.security.security_settings import PROTOCOLS
 from kcli.text import format_alternatives
 
-CLIENTS = ("kcli", "java", "librdkafka")
+if TYPE_CHECKING:
+    import ssl
+
+#: Clients with Kafka's property names, with librdkafka's, and those whose settings are keyword arguments in Python.
+_OF_JAVA, _OF_LIBRDKAFKA, _OF_PYTHON = ("kcli", "java"), ("librdkafka", "confluent-kafka"), ("kafka-python", "aiokafka")
+CLIENTS = (*_OF_JAVA, *_OF_LIBRDKAFKA, *_OF_PYTHON)
 #: The mechanisms of a ready-made listener; clients get the first one by default.
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
 
@@ -24,6 +29,22 @@ _MODULES = {
     "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
 _PRINCIPALS_BY_COMMON_NAME = r"RULE:^.*CN=((?:\\.|[^,\\])*).*$/$1/,DEFAULT"
+
+
+def plain_properties(client: str, address: str) -> dict[str, Any]:
+    """Return the properties of a client of a PLAINTEXT listener, as `ReadyMade.client_properties` does."""
+    _check_known("client", client, CLIENTS)
+    return {"bootstrap_servers" if client in _OF_PYTHON else "bootstrap.servers": address}
+
+
+def has_keywords(client: str) -> bool:
+    """Return whether the settings of a client are keyword arguments, which no file can have."""
+    return client in _OF_PYTHON
+
+
+def _check_known(noun: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{value!r} is not a known {noun}; use {format_alternatives(known)}")
 
 
 class ReadyMade(NamedTuple):
@@ -84,20 +105,21 @@ class ReadyMade(NamedTuple):
 
     def client_properties(
         self, client: str, address: str, user: str | None = None, mechanism: str | None = None
-    ) -> dict[str, str]:
-        """Return the properties of a client: `kcli`, `java` or `librdkafka`. `user`: by default the first one.
+    ) -> dict[str, Any]:
+        """Return the properties of a client, one of `CLIENTS`. `user`: by default the first one.
 
         ValueError for an unknown client, user or mechanism.
         """
         mechanism = mechanism or MECHANISMS[0]
-        for noun, value, known in (("client", client, CLIENTS), ("mechanism", mechanism, MECHANISMS)):
-            if value not in known:
-                raise ValueError(f"{value!r} is not a known {noun}; use {format_alternatives(known)}")
+        _check_known("client", client, CLIENTS)
+        _check_known("mechanism", mechanism, MECHANISMS)
         if user is not None and user not in self.users:
             raise ValueError(f"{user!r} is not a user of this broker")
         user = next(iter(self.users), None) if user is None else user
-        properties = {"bootstrap.servers": address, "security.protocol": self.protocol}
-        is_java = client != "librdkafka"
+        if client in _OF_PYTHON:
+            return self._keywords(client, address, user, mechanism)
+        properties: dict[str, Any] = {"bootstrap.servers": address, "security.protocol": self.protocol}
+        is_java = client in _OF_JAVA
         if self.has_tls:
             properties |= self._tls_properties(is_java, user)
         if self.has_sasl:
@@ -105,6 +127,34 @@ class ReadyMade(NamedTuple):
             make = _java_login if is_java else _librdkafka_login
             properties |= make(mechanism, user, self.users[user])
         return properties
+
+    def _keywords(self, client: str, address: str, user: str | None, mechanism: str) -> dict[str, Any]:
+        keywords: dict[str, Any] = {"bootstrap_servers": address, "security_protocol": self.protocol}
+        if self.has_tls:
+            keywords["ssl_context"] = self._ssl_context(user)
+        if self.has_sasl:
+            assert user is not None, "SASL has users"
+            if mechanism == "OAUTHBEARER":
+                raise ValueError(f"{client} needs a token provider of its own for OAUTHBEARER; use another mechanism")
+            keywords["sasl_mechanism"] = mechanism
+            keywords["sasl_plain_username"], keywords["sasl_plain_password"] = user, self.users[user]
+        return keywords
+
+    def _ssl_context(self, user: str | None) -> ssl.SSLContext:
+        """Return a client's context that trusts the listener and, without SASL, has the certificate of the user."""
+        import ssl
+        from tempfile import NamedTemporaryFile
+
+        from kcli.broker.security.own_certificates import authority, client_certificate
+
+        context = ssl.create_default_context(cadata=authority().certificate_pem)
+        if self.protocol == "SSL" and user is not None:
+            own = client_certificate(user)
+            with NamedTemporaryFile("w") as file:  # OpenSSL reads certificates from files only; others cannot read it
+                file.write(own.key_pem + own.certificate_pem)
+                file.flush()
+                context.load_cert_chain(file.name)
+        return context
 
     def _tls_properties(self, is_java: bool, user: str | None) -> dict[str, str]:
         from kcli.broker.security.own_certificates import authority, client_certificate

@@ -75,6 +75,12 @@ class ClusterControls(Generic[N]):
         """The addresses of all nodes, also of those that are stopped. ValueError before the first start."""
         return ",".join(node.address for node in self.nodes.values())
 
+    def client_properties(self, client: str = "kcli") -> dict[str, Any]:
+        """Return the configuration of a client, such as kafka-python: see `EmbeddedBroker.client_properties`."""
+        from kcli.broker.security.ready_made import plain_properties
+
+        return plain_properties(client, self.bootstrap_servers)
+
     def start(self, node: int | None = None) -> None:
         """Start a node, or whatever does not run; clients can use it when this returns."""
         raise NotImplementedError

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.broker.serving.loop_thread import LoopThread
-from kcli.broker.testing.control import Control, Hook, SeenRequest
+from kcli.broker.testing.control import Control, Hook, RefusedConnection, SeenRequest
 from kcli.broker.testing.temporary_folder import TemporaryFolder
 from kcli.errors import KcliError
 from kcli.private_files import write_text
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
+    from kcli.broker.cluster.decide.draft import Draft
     from kcli.broker.security.authorizer import AclBinding
     from kcli.broker.security.ready_made import ReadyMade
 
@@ -56,6 +58,7 @@ class EmbeddedBroker:
         self._addresses: dict[str, str] = {}
         self._loop: LoopThread[Broker] = LoopThread("kcli-broker")
         self._control = Control()
+        self._numbers = itertools.count(1)
 
     def __repr__(self) -> str:
         address = next(iter(self._addresses.values()), f"127.0.0.1:{self._port}")
@@ -92,23 +95,38 @@ class EmbeddedBroker:
 
     def client_properties(
         self, client: str = "kcli", user: str | None = None, mechanism: str | None = None
-    ) -> dict[str, str]:
+    ) -> dict[str, Any]:
         """Return the configuration of a client, with address, certificates and credentials.
 
-        `client` is kcli, java or librdkafka (kcat, confluent-kafka). `user` is by default the first one of `users`.
-        `mechanism` is SCRAM-SHA-256 by default; also SCRAM-SHA-512, PLAIN and OAUTHBEARER, with an unsecured token.
-        ValueError for an unknown name.
+        `client` is one of these:
+
+        | client | the configuration is |
+        |---|---|
+        | kcli, java | Kafka's property names with texts |
+        | librdkafka, confluent-kafka | librdkafka's property names with texts, also for kcat |
+        | kafka-python, aiokafka | keyword arguments: `KafkaProducer(**properties)`; TLS is an `ssl_context` |
+
+        `user` is by default the first one of `users`. `mechanism` is SCRAM-SHA-256 by default; also SCRAM-SHA-512,
+        PLAIN, and OAUTHBEARER with an unsecured token (not for kafka-python and aiokafka). ValueError for an unknown
+        name.
         """
         if self._security is None:
-            return {"bootstrap.servers": self.address}
+            from kcli.broker.security.ready_made import plain_properties
+
+            return plain_properties(client, self.address)
         return self._security.client_properties(client, self.address, user, mechanism)
 
     def write_client_properties(
         self, path: str | Path, client: str = "kcli", user: str | None = None, mechanism: str | None = None
     ) -> Path:
-        """Write the configuration of a client to a file that only its owner can read, and return its path."""
-        from kcli.broker.security.ready_made import properties_text
+        """Write the configuration of a client to a file that only its owner can read, and return its path.
 
+        ValueError for kafka-python and aiokafka, which read no file.
+        """
+        from kcli.broker.security.ready_made import has_keywords, properties_text
+
+        if has_keywords(client):
+            raise ValueError(f"{client} has keyword arguments and no file; use client_properties")
         write_text(path, properties_text(self.client_properties(client, user, mechanism)))
         return Path(path)
 
@@ -185,6 +203,26 @@ class EmbeddedBroker:
         self.call(lambda broker: broker.alone.create_topic(name, partitions, 1, texts))
         return name
 
+    def new_name(self, prefix: str) -> str:
+        """Return a name that this broker has not returned before, such as `orders-3`: for a group or a topic."""
+        return f"{prefix}-{next(self._numbers)}"
+
+    def new_topic(self, prefix: str = "topic", partitions: int = 1, configs: Mapping[str, Any] | None = None) -> str:
+        """Create a topic with a new name and return the name, for tests that share a broker."""
+        return self.create_topic(self.new_name(prefix), partitions, configs)
+
+    def clear(self) -> None:
+        """Delete all topics and groups, and remove all hooks; start the broker if a test has stopped it.
+
+        Members of the groups are removed; one that is still alive joins anew. Internal topics, producer ids, users
+        and settings remain.
+        """
+        if not self.is_running:
+            self.start()
+        self.forget_interceptions()
+        self.call(_delete_everything)
+        self.forget_seen()
+
     @property
     def topics(self) -> dict[str, int]:
         """The partition count of each topic, without internal topics."""
@@ -224,8 +262,46 @@ class EmbeddedBroker:
         """The last 1000 requests with API, version, client id and connection, oldest first."""
         return self._in_the_loop(lambda: list(self._control.requests))
 
+    @property
+    def refusals(self) -> list[RefusedConnection]:
+        """The last 1000 connections that were refused, oldest first, with the client's address and the reason.
+
+        A client that uses TLS on a listener without TLS, or none on one with it; HTTP; SASL where there is none, or
+        none where there is; a wrong password or certificate; an API or a version of it that the broker does not serve.
+        The pytest plugin adds them to the report of a failed test.
+        """
+        return self._in_the_loop(lambda: list(self._control.refusals))
+
+    def forget_seen(self) -> None:
+        """Empty `requests` and `refusals`."""
+
+        def forget() -> None:
+            self._control.requests.clear()
+            self._control.refusals.clear()
+
+        self._in_the_loop(forget)
+
     def _in_the_loop(self, fn: Callable[[], T]) -> T:
         return self.call(lambda _: fn()) if self.is_running else fn()
+
+
+def _delete_everything(broker: Broker) -> None:
+    """Delete all topics and groups of a broker alone, in its thread."""
+    from random import Random
+
+    from kcli.broker.cluster.decide.draft_cluster import DraftCluster
+
+    topics = [topic.topic_id for topic in broker.cluster.topics.values() if not topic.is_internal]
+
+    def delete(draft: Draft) -> None:
+        cluster = DraftCluster(draft, broker.config, Random())
+        for topic_id in topics:
+            cluster.delete_topic(topic_id)
+
+    broker.alone.change(delete)
+    for group_id in broker.groups.group_ids():
+        broker.offsets.delete_group(group_id, broker.clock.wall_ms())
+        broker.groups.unload(group_id)
 
 
 def _ready_made(security: str, users: Mapping[str, str] | None) -> ReadyMade | None:
