@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from kcli import logs
+from kcli import forks, logs
 from kcli.arguments import checked
 from kcli.client.config import ClientConfig, ConsumerConfig, check_callables, not_settings
 from kcli.client.field_calls import deserialized, serialization_error
@@ -272,6 +272,7 @@ class Consumer:
             self._loop.tasks.append(self._group)
         self._failures: dict[TopicPartition, PartitionFailure] = {}
         self._topics: dict[str, None] = {}
+        forks.call_in_child(self._close_in_child)
 
     def metrics(self) -> MetricGroups:
         """Return the metrics of this consumer: Kafka's group, with its tags -> Kafka's name -> value, now.
@@ -779,6 +780,10 @@ class Consumer:
                 finally:
                     if self._own_client:
                         self._client.close()
+
+    def _close_in_child(self) -> None:
+        """End the iterations of `records` in a forked process: their records are the parent's."""
+        self.subscription.unread.clear()
 
     @_one_thread
     def _close_after_an_exception(self) -> None:
