@@ -192,7 +192,7 @@ class Parameter:
 
 
 class Form:
-    """What values a parameter takes. `noun` and `example` are for people; `example` is an expression or empty."""
+    """The values that a parameter takes. `noun` and `example` are for people; `example` is an expression or empty."""
 
     noun = "anything"
     example = ""
@@ -219,7 +219,7 @@ class _Scalar(Form):
 
     def describe(self, value: Any) -> str:
         text = _described(value)
-        return f"{text} of {' and '.join(map(_described, value))}" if text == self.noun else text
+        return f"{text} of {' and '.join(map(_described, value))}" if isinstance(value, TopicPartition) else text
 
 
 class _Instance(Form):
@@ -238,7 +238,7 @@ class _Instance(Form):
         return _described(value) if wrong is None else f"{_described(value)} with {wrong[1]} as {wrong[0]}"
 
     def _is_instance(self, value: Any) -> bool:
-        return any(base.__name__ == self._name for base in type(value).__mro__)
+        return any(base.__name__ == self._name for base in type(value).__mro__) and not _package_of(value)
 
     def _wrong_field(self, value: Any) -> tuple[str, str] | None:
         for name, form in _fields_of(cast("Any", type(value))):
@@ -422,7 +422,19 @@ def _alternatives(node: ast.expr) -> list[ast.expr]:
 
 
 def _described(value: object) -> str:
-    return "None" if value is None else _with_article(type(value).__name__)
+    if value is None:
+        return "None"
+    package = _package_of(value)
+    return _with_article(type(value).__name__) + (f" of {package}" if package else "")
+
+
+def _package_of(value: object) -> str:
+    """Return the package of another client that the class of a value comes from; "" for all other classes.
+
+    Classes of that name exist here, too, with other fields: `kafka.OffsetAndMetadata`.
+    """
+    root = type(value).__module__.partition(".")[0]
+    return other_clients.PACKAGES.get(root, "")
 
 
 def _with_article(name: str) -> str:

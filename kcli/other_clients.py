@@ -20,6 +20,14 @@ _METRICS = "metrics(), which needs no setting"
 _POLL = "poll(timeout_ms), which returns at most max_poll_records records"
 _ENDS = "beginning_offsets() and end_offsets()"
 
+#: Packages by the first part of the name of their modules.
+PACKAGES = {
+    "aiokafka": "aiokafka",
+    "cimpl": "confluent_kafka",
+    "confluent_kafka": "confluent_kafka",
+    "kafka": "kafka",
+}
+
 #: Settings by Kafka's form of their name, with dots.
 SETTINGS = {
     "api.version": _VERSIONS,

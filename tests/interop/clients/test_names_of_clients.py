@@ -7,7 +7,7 @@ from typing import Any
 import confluent_kafka
 import kafka
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 import kcli
 from kcli.client.config import ClientConfig, ConsumerConfig, ProducerConfig
@@ -38,6 +38,11 @@ WITHOUT_COUNTERPART = {
 }
 
 
+def create(topics: Any) -> None:
+    with kcli.Admin("127.0.0.1:1") as admin:  # it would connect with the first request
+        admin.create_topics(topics)
+
+
 @pytest.mark.parametrize(("owner", "foreign"), CLASSES)
 def test_each_method_of_another_client_exists_or_says_what_to_use(owner: str, foreign: type) -> None:
     own = getattr(kcli, owner)
@@ -58,3 +63,29 @@ def test_each_setting_of_kafka_python_is_a_setting_here_or_says_what_to_do(owner
             continue  # Admin(**properties) takes those of a file that all clients share
         with pytest.raises(ConfigError, match=r"(; use |; remove it)"):
             own.from_keywords({name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("call", "ending"),
+    [
+        (lambda c: c.assign([kafka.TopicPartition("orders", 0)]), "got a list with a TopicPartition of kafka"),
+        (
+            lambda c: c.assign([confluent_kafka.TopicPartition("orders", 0)]),
+            "got a list with a TopicPartition of confluent_kafka",
+        ),
+        (
+            lambda c: c.seek(confluent_kafka.TopicPartition("orders", 0, 5), 5),
+            "got a TopicPartition of confluent_kafka",
+        ),
+        (
+            lambda c: c.commit({kcli.TopicPartition("orders", 0): kafka.OffsetAndMetadata(5, "", -1)}),
+            "got a dict with an OffsetAndMetadata of kafka as a value",
+        ),
+        (lambda c: c.commit([confluent_kafka.TopicPartition("orders", 0, 5)]), "OffsetAndMetadata(100)}; got a list"),
+        (lambda c: create([NewTopic("orders", 3)]), "got a list with a NewTopic of confluent_kafka"),
+    ],
+)
+def test_a_struct_of_another_client_is_named_with_its_package(call: Any, ending: str) -> None:
+    with kcli.Consumer(bootstrap_servers="127.0.0.1:1", group_id="g") as consumer, pytest.raises(TypeError) as caught:
+        call(consumer)
+    assert str(caught.value).endswith(ending)
