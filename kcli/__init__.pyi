@@ -1,6 +1,7 @@
 from kcli.admin.assignments import LiveGroup as LiveGroup
 from kcli.admin.client import Admin as Admin
 from kcli.admin.cluster import ClusterDescription as ClusterDescription
+from kcli.admin.configs import Setting as Setting
 from kcli.admin.explain.findings import Finding as Finding
 from kcli.admin.groups.group import Group as Group
 from kcli.admin.groups.group import GroupMember as GroupMember
@@ -76,6 +77,7 @@ from kcli.log_place import Place as Place
 from kcli.producer.batches import Outcome as Outcome
 from kcli.producer.batches import RecordMetadata as RecordMetadata
 from kcli.producer.callables import ProducerRecord as ProducerRecord
+from kcli.producer.callables import SendCallables as SendCallables
 from kcli.producer.producer import Producer as Producer
 from kcli.protocol.records.columns import RecordColumns as RecordColumns
 from kcli.protocol.records.record import NewRecords as NewRecords

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from kcli.admin.assignments import LiveGroup
     from kcli.admin.cluster import ClusterDescription
+    from kcli.admin.configs import ResourceKind, Setting
     from kcli.admin.explain.findings import Finding
     from kcli.admin.groups.group import Group, GroupMember
     from kcli.admin.groups.group_conditions import WaitResult
@@ -48,6 +49,7 @@ DEFAULT_REASON = "removed with kcli"
 @checked(
     IfNoRecord='Literal["refuse", "end", "skip"]',
     IfOutOfRange='Literal["refuse", "clamp", "skip"]',
+    ResourceKind='Literal["topic", "broker", "group", "client-metrics"]',
     Scope="Mapping[str, Sequence[int] | None] | None",
     Target="Place | ToCurrent | ShiftBy | FromOffsets",
 )
@@ -207,35 +209,55 @@ class Admin:
 
         return find_faults(inspect_cluster(self._client, self._deadline_ms(), facts=facts_for(ignore)), ignore=ignore)
 
-    def plan_alterations(self, topics: Mapping[str, Wanted], *, internal: bool = False) -> Plan[Alteration]:
-        """Plan more partitions, and settings to set and to delete, by topic; the brokers check them. Changes nothing.
+    def describe_configs(
+        self, *names: str, kind: ResourceKind = "topic", keys: Collection[str] = ()
+    ) -> Results[str, dict[str, Setting]]:
+        """Return the settings of topics, or of another `kind`, by name; with `keys` only these.
 
-        A topic that does not exist, or a change that a broker refuses, is a row with its error. More partitions of an
-        internal topic are Refused unless `internal`.
+        The name of a broker is its id; "" has those settings that were changed for all brokers. A secret has the value
+        None. `source` says where a value comes from: "topic", "dynamic-broker", "static-broker", "default" and others
+        of `kcli.admin.configs.SOURCES`. Errors by name: BrokerError, and NotFound for the id of no broker.
+        """
+        from kcli.admin.configs import NUMBERS, describe_configs
+        from kcli.client.requests import Results
+
+        found = describe_configs(self._client, NUMBERS[kind], names, self._deadline_ms(), keys=list(keys) or None)
+        by_name = {name: {setting.name: setting for setting in settings} for name, settings in found.values.items()}
+        return Results(by_name, found.errors)
+
+    def plan_alterations(
+        self, wanted: Mapping[str, Wanted], *, kind: ResourceKind = "topic", internal: bool = False
+    ) -> Plan[Alteration]:
+        """Plan more partitions of topics, and settings to set and to delete; the brokers check them. Changes nothing.
+
+        `kind` says what the names are: topics, ids of brokers ("": all of them), groups or client metrics. A name that
+        does not exist, or a change that a broker refuses, is a row with its error. Groups and client metrics need not
+        exist. Refused: more partitions of an internal topic unless `internal`, and a secret of a broker, such as a
+        password, which no plan shows. ConfigError for partitions of anything but a topic.
         """
         from kcli.admin.topic_changes.alterations import plan_alterations
 
-        return plan_alterations(self._client, topics, self._deadline_ms(), internal=internal)
+        return plan_alterations(self._client, wanted, self._deadline_ms(), kind=kind, internal=internal)
 
-    def plan_setting_undo(self, snapshot_id: str | None = None, *, folder: Path | None = None) -> Plan[Alteration]:
-        """Plan to restore the topic settings of a snapshot; by default of the last change that was not an undo.
+    def plan_setting_undo(
+        self, snapshot_id: str | None = None, *, kind: ResourceKind = "topic", folder: Path | None = None
+    ) -> Plan[Alteration]:
+        """Plan to restore the settings of a snapshot; by default of the last change that was not an undo.
 
-        NotFound without such a snapshot, WrongCluster for one of another cluster. Changes nothing.
+        NotFound without such a snapshot of this `kind`, WrongCluster for one of another cluster. Changes nothing.
         """
-        from kcli.admin.snapshots import SETTINGS
+        from kcli.admin.snapshots import KINDS_OF_SETTINGS
         from kcli.admin.topic_changes.alterations import plan_setting_undo
 
         deadline_ms = self._deadline_ms()
-        snapshot = self._snapshot(SETTINGS, snapshot_id, folder, deadline_ms)
+        snapshot = self._snapshot(KINDS_OF_SETTINGS[kind], snapshot_id, folder, deadline_ms)
         return plan_setting_undo(self._client, snapshot, deadline_ms)
 
-    def alter_topics(
-        self, plan: Plan[Alteration], *, folder: Path | None = None
-    ) -> Results[tuple[str, str], str | None]:
-        """Make the changes of a plan; new values and errors by topic and setting (or "partitions").
+    def alter(self, plan: Plan[Alteration], *, folder: Path | None = None) -> Results[tuple[str, str], str | None]:
+        """Make the changes of a plan; new values and errors by the row's name and its setting (or "partitions").
 
         The old settings are saved first, in `folder`, by default $XDG_STATE_HOME/kcli/snapshots. PlanRefused for a
-        plan with an error, Refused for a topic that has changed since, WrongCluster, SnapshotError: then nothing is
+        plan with an error, Refused for an owner that has changed since, WrongCluster, SnapshotError: then nothing is
         changed.
         """
         from kcli.admin.topic_changes.alterations import apply_alterations

@@ -1,8 +1,8 @@
 """Snapshots: the values that a change replaces, in one file for each change, on disk before the change is made.
 
-A snapshot has the values of one kind of resource: committed offsets (`OFFSETS`) or settings of topics (`SETTINGS`). An
-undo restores them. Files of earlier versions, in which each kind has a form of its own, and settings a folder of their
-own, are read too.
+A snapshot has the values of one kind of resource: committed offsets (`OFFSETS`), settings of topics (`SETTINGS`), or of
+other owners (`KINDS_OF_SETTINGS`). An undo restores them. Files of earlier versions, in which each kind has a form of
+its own, and settings a folder of their own, are read too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,13 +25,26 @@ from kcli.whole_files import replacing, sync_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from kcli.admin.configs import ResourceKind
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 
 OFFSETS, SETTINGS = "offsets", "settings"
-NAMES = {OFFSETS: "committed offsets", SETTINGS: "topic settings"}
+KINDS_OF_SETTINGS: dict[ResourceKind, str] = {
+    "topic": SETTINGS,
+    "broker": "broker-settings",
+    "group": "group-settings",
+    "client-metrics": "client-metrics-settings",
+}
+_OWNERS = {resource: kind for kind, resource in KINDS_OF_SETTINGS.items()}
+NAMES = {OFFSETS: "committed offsets", **{resource: f"{kind} settings" for resource, kind in _OWNERS.items()}}
 _FORMAT, _VERSION = "kcli.snapshot", 1
 _FORMATS = {_FORMAT: "", "kcli.offsets.snapshot": OFFSETS, "kcli.topic-settings.snapshot": SETTINGS}
 _NOUNS = {"delete": "offset deletion", "group-delete": "group deletion"}
+
+
+def kind_of_settings(resource: str) -> ResourceKind:
+    """Return the kind of the owners of the settings in a snapshot."""
+    return _OWNERS[resource]
 
 
 class SnapshotError(KcliError):
@@ -40,7 +54,7 @@ class SnapshotError(KcliError):
 class Change(NamedTuple):
     """A value before and after a change; None: no value of its own. `key` is that of the row in the plan.
 
-    For offsets the key is a group and a partition, for settings a topic and the name of the setting.
+    For offsets the key is a group and a partition, for settings the owner and the name of the setting.
     """
 
     key: Any
@@ -51,7 +65,7 @@ class Change(NamedTuple):
 class Snapshot(NamedTuple):
     """Values before one change. Whether the change was made is not in the snapshot.
 
-    `id` sorts by time, `made_ms` is since the epoch, `resource` is OFFSETS or SETTINGS, `kind` is that of the plan.
+    `id` sorts by time, `made_ms` is since the epoch, `resource` is one of NAMES, `kind` is that of the plan.
     `topic_ids` are the ids (as text) of the topics at that time, if the cluster returned them: a recreated topic has
     another id.
     """
@@ -72,7 +86,7 @@ class Snapshot(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Groups or topics of the change, sorted."""
+        """Groups, topics or other owners of the change, sorted."""
         return sorted({change.key[0] for change in self.changes})
 
     @property
@@ -231,7 +245,7 @@ def as_text(snapshot: Snapshot) -> str:
     head = {"format": _FORMAT, "version": _VERSION, **snapshot._asdict(), "topic_ids": dict(snapshot.topic_ids)}
     del head["changes"]
     lines = [f"  {json.dumps(name)}: {json.dumps(value)}," for name, value in head.items()]
-    item = _offset_item if snapshot.resource == OFFSETS else _setting_item
+    item = _offset_item if snapshot.resource == OFFSETS else partial(_setting_item, _OWNERS[snapshot.resource])
     changes = ",\n".join(f"    {json.dumps(item(change))}" for change in snapshot.changes)
     return "\n".join(["{", *lines, '  "changes": [', changes, "  ]", "}", ""])
 
@@ -258,7 +272,10 @@ def from_text(text: str, snapshot_id: str) -> Snapshot:
         _typed(data["kind"], str),
         _optional(data["cluster_id"]),
         _typed(data["bootstrap"], str),
-        tuple(map(_offset_change if resource == OFFSETS else _setting_change, data["changes"])),
+        tuple(
+            _offset_change(item) if resource == OFFSETS else _setting_change(_OWNERS[resource], item)
+            for item in data["changes"]
+        ),
         {_typed(name, str): _typed(value, str) for name, value in data["topic_ids"].items()},
     )
 
@@ -281,13 +298,13 @@ def _offset(item: Mapping[str, Any] | None) -> OffsetAndMetadata | None:
     return OffsetAndMetadata(_typed(item["offset"], int), epoch, _typed(item["metadata"], str))
 
 
-def _setting_item(change: Change) -> dict[str, Any]:
-    (topic, name), before, after = change
-    return {"topic": topic, "name": name, "before": before, "after": after}
+def _setting_item(kind: ResourceKind, change: Change) -> dict[str, Any]:
+    (owner, name), before, after = change
+    return {kind: owner, "name": name, "before": before, "after": after}
 
 
-def _setting_change(item: Mapping[str, Any]) -> Change:
-    key = (_typed(item["topic"], str), _typed(item["name"], str))
+def _setting_change(kind: ResourceKind, item: Mapping[str, Any]) -> Change:
+    key = (_typed(item[kind], str), _typed(item["name"], str))
     return Change(key, _optional(item["before"]), _optional(item["after"]))
 
 

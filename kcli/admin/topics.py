@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kcli.admin.plan import Plan, Row
 from kcli.client.metadata import check_partitions
-from kcli.client.requests import Confirm, Results, fan_out, fan_out_changes, half_deadline
+from kcli.client.requests import Confirm, Locate, Results, fan_out, fan_out_changes, half_deadline
 from kcli.client.routing import locate_controller
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, IncompleteResponse, KcliError, Refused, UnsupportedVersion, WakeupError
@@ -155,15 +155,19 @@ def ask_controller(
     confirm: Confirm[str, T] | None,
     deadline_ms: float,
     *,
+    locate: Locate[str] | None = None,
     min_version: int | None = None,
     max_version: int | None = None,
 ) -> Results[str, T]:
-    """Send one request for these topics or resources to the controller. Without `confirm` it changes nothing."""
+    """Send one request for these topics or resources to the controller. Without `confirm` it changes nothing.
+
+    `locate` returns other nodes, for settings that only one broker can change.
+    """
     send = fan_out if confirm is None else partial(fan_out_changes, confirm=confirm)
     return send(
         client,
         names,
-        partial(locate_controller, client),
+        locate or partial(locate_controller, client),
         lambda _node, node_names: build(node_names),
         lambda response, _names: read(response),
         deadline_ms=deadline_ms,

@@ -50,9 +50,10 @@ class AsyncAdmin(ThreadedClient[Admin]):
     plan_topic_deletion = reading(Admin.plan_topic_deletion)
     delete_topics = changing(Admin.delete_topics)
     check_cluster = reading(Admin.check_cluster)
+    describe_configs = reading(Admin.describe_configs)
     plan_alterations = reading(Admin.plan_alterations)
     plan_setting_undo = reading(Admin.plan_setting_undo)
-    alter_topics = changing(Admin.alter_topics)
+    alter = changing(Admin.alter)
     plan_truncation = reading(Admin.plan_truncation)
     truncate = changing(Admin.truncate)
 

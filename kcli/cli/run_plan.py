@@ -40,8 +40,8 @@ class OutputFailed(KcliError):
 
 
 def undo_command(snapshot_id: str, family: str = "offsets") -> str:
-    """Return the command that restores a snapshot."""
-    return f"kcli {family} undo {snapshot_id} --execute"
+    """Return the command that restores a snapshot; without a family, the one for snapshots of all kinds."""
+    return " ".join(["kcli", *filter(None, [family]), "undo", snapshot_id, "--execute"])
 
 
 def done_sentence(done: str, names: Sequence[str]) -> str:

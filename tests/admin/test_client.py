@@ -62,19 +62,19 @@ def test_topics_are_created_described_and_deleted(admin: Admin) -> None:
 
 def test_topics_are_altered_and_restored(admin: Admin, tmp_path: Path) -> None:
     plan = admin.plan_alterations({"orders": Wanted(3, {"retention.ms": "9"})})
-    done = admin.alter_topics(plan, folder=tmp_path)
+    done = admin.alter(plan, folder=tmp_path)
     assert done.values == {("orders", "partitions"): "3", ("orders", "retention.ms"): "9"}
     with pytest.raises(Refused, match="has changed since the plan"):
-        admin.alter_topics(plan, folder=tmp_path)
+        admin.alter(plan, folder=tmp_path)
     undo = admin.plan_setting_undo(folder=tmp_path)
     assert [(row.name, row.action, row.old) for row in undo.rows] == [("retention.ms", "delete", "9")]
-    assert admin.alter_topics(undo, folder=tmp_path).errors == {}
+    assert admin.alter(undo, folder=tmp_path).errors == {}
     by_id = admin.plan_setting_undo(sorted(path.stem for path in tmp_path.glob("*.json"))[-1], folder=tmp_path)
     assert [(row.name, row.new) for row in by_id.changes] == [("retention.ms", "9")]
     refused = admin.plan_alterations({"orders": Wanted(2), "none": Wanted(2)})
     assert [type(row.error) for row in refused.rows] == [Refused, BrokerError]
     with pytest.raises(Refused, match="cannot be removed"):
-        admin.alter_topics(refused, folder=tmp_path)
+        admin.alter(refused, folder=tmp_path)
 
 
 def test_records_are_truncated(admin: Admin) -> None:

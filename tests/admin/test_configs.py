@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
-from kcli.admin.configs import TOPIC, OwnSetting, Setting, alter_configs, describe_configs, own_settings
+from kcli import Admin, Wanted
+from kcli.admin.configs import (
+    TOPIC,
+    OwnSetting,
+    Setting,
+    alter_configs,
+    describe_configs,
+    own_settings,
+    read_configs,
+)
+from kcli.broker.testing.embedded_cluster import EmbeddedCluster
 from kcli.error_codes import ErrorCode
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -150,3 +162,22 @@ def test_a_check_changes_nothing() -> None:
         done = alter_configs(client, TOPIC, {"t": {"new": "2"}}, 10_000, dry_run=True)
     assert (done.errors, cluster.settings) == ({}, {"old": "1"})
     assert all(asked.request.validate_only for asked in cluster.requests(ApiKey.INCREMENTAL_ALTER_CONFIGS))
+
+
+def test_each_broker_is_asked_for_its_own_settings_and_changes_them() -> None:
+    with EmbeddedCluster(nodes=2) as cluster, Admin(cluster.bootstrap_servers, timeout_ms=10_000) as admin:
+        ids = [str(node) for node in cluster.nodes]
+        found = admin.describe_configs(*ids, kind="broker", keys=["node.id"])
+        assert {name: settings["node.id"].value for name, settings in found.values.items()} == {id: id for id in ids}
+        wanted = {id: Wanted(settings={"message.max.bytes": f"9{id}"}) for id in ids}
+        with TemporaryDirectory() as folder:
+            done = admin.alter(admin.plan_alterations(wanted, kind="broker"), folder=Path(folder))
+        assert done.values == {(id, "message.max.bytes"): f"9{id}" for id in ids}
+        plan = admin.plan_alterations(wanted, kind="broker")
+        assert [(row.owner, row.action, row.own) for row in plan.rows] == [(id, "keep", f"9{id}") for id in ids]
+
+
+def test_a_secret_has_no_value_even_if_a_broker_returns_it() -> None:
+    secret = DescribeConfigsResourceResult(name="ssl.key.password", value="x", config_source=2, is_sensitive=True)
+    (setting,) = read_configs(described(secret)).values["t"]
+    assert setting == Setting("ssl.key.password", None, "dynamic-broker", sensitive=True)

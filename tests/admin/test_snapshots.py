@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcli.admin.configs import ResourceKind
 from kcli.admin.snapshots import (
+    KINDS_OF_SETTINGS,
     OFFSETS,
     SETTINGS,
     Change,
@@ -321,3 +323,14 @@ def test_the_default_folder_needs_a_home_directory(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     with pytest.raises(ConfigError, match="XDG_STATE_HOME"):
         default_folder({})
+
+
+@pytest.mark.parametrize(("kind", "resource"), KINDS_OF_SETTINGS.items())
+def test_settings_of_each_kind_are_saved(tmp_path: Path, kind: ResourceKind, resource: str) -> None:
+    saved = Snapshot("s", 7, resource, "alter", "c", "a:9092", (Change(("1", "log.retention.ms"), None, "9"),))
+    store = SnapshotStore(tmp_path)
+    store.write(saved)
+    assert store.load("s", resource) == saved
+    assert f'{{"{kind}": "1", "name": "log.retention.ms", "before": null, "after": "9"}}' in as_text(saved)
+    with pytest.raises(NotFound, match=f"has {kind} settings, and no committed offsets"):
+        store.load("s", OFFSETS)

@@ -13,6 +13,7 @@ from kcli.cli.run_plan import Execute, View, run_plan, undo_command
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
+    from kcli.admin.configs import ResourceKind
     from kcli.admin.plan import Plan
     from kcli.admin.topic_changes.alterations import Alteration
     from kcli.cli.output.report import Item
@@ -64,7 +65,7 @@ def run(
     wanted = Wanted(partitions, settings, deleted)
     with closing(common.connect()) as client:
         plan = plan_alterations(client, dict.fromkeys(topic, wanted), common.deadline_ms(), internal=internal)
-        return run_alterations(env, common, client, plan, view("topic.alter", "altered"), execute=execute)
+        return run_alterations(env, common, client, plan, view("alter", "altered"), execute=execute)
 
 
 def run_alterations(
@@ -93,7 +94,7 @@ def run_alterations(
 def item(row: Alteration, status: str) -> Item:
     """Return the row of a setting or of the number of partitions."""
     return {
-        "topic": row.topic,
+        row.kind: row.owner,
         "status": status,
         "name": row.name or None,
         "old": row.old,
@@ -102,7 +103,10 @@ def item(row: Alteration, status: str) -> Item:
     }
 
 
-def view(kind: str, done: str) -> View:
-    """Return the view of plans that alter topics."""
-    columns = ["topic", "status", "name", "old", "new", "why"]
-    return View(kind, columns, done, item, undo=lambda id: f"to restore the settings: {undo_command(id, 'topic')}")
+def view(command: str, done: str, kind: ResourceKind = "topic") -> View:
+    """Return the view of plans that alter topics, or other owners of settings."""
+
+    def undo(snapshot_id: str) -> str:
+        return f"to restore the settings: {undo_command(snapshot_id, 'topic' if kind == 'topic' else '')}"
+
+    return View(f"{kind}.{command}", [kind, "status", "name", "old", "new", "why"], done, item, undo=undo)

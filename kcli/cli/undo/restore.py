@@ -43,7 +43,7 @@ def restore(env: Environment, common: Common, options: UndoOptions, resource: st
     """Restore a snapshot of this resource, None: of any; or list them. Return the exit status."""
     from kcli.admin.offsets.checks import check_cluster
     from kcli.admin.offsets.undo import plan_undo
-    from kcli.admin.snapshots import OFFSETS, SnapshotStore
+    from kcli.admin.snapshots import OFFSETS, SnapshotStore, kind_of_settings
     from kcli.admin.topic_changes.alterations import plan_setting_undo
     from kcli.cli.group.selection import without_collections
     from kcli.cli.offsets.offset_view import run_offset_plan
@@ -63,7 +63,8 @@ def restore(env: Environment, common: Common, options: UndoOptions, resource: st
             plan = plan_undo(client, saved, deadline_ms)
             return run_offset_plan(env, common, client, plan, deadline_ms, execute=execute)
         settings = plan_setting_undo(client, saved, deadline_ms)
-        return run_alterations(env, common, client, settings, view("topic.undo", "restored"), execute=execute)
+        by_owner = view("undo", "restored", kind_of_settings(saved.resource))
+        return run_alterations(env, common, client, settings, by_owner, execute=execute)
 
 
 def _description(snapshot: Snapshot, now_ms: float) -> str:

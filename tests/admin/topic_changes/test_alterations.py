@@ -11,7 +11,7 @@ from kcli.admin.plan import Plan
 from kcli.admin.snapshots import SETTINGS, Change, Snapshot
 from kcli.admin.topic_changes.alterations import (
     Alteration,
-    TopicState,
+    OwnerState,
     Wanted,
     check_unchanged,
     plan_rows,
@@ -21,7 +21,7 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, Refused
 
 ID, OTHER_ID = UUID(int=1), UUID(int=2)
-STATE = TopicState(
+STATE = OwnerState(
     ID,
     3,
     settings={"retention.ms": OwnSetting("7", None, "7"), "cleanup.policy": OwnSetting("compact", "compact", "delete")},
@@ -76,6 +76,30 @@ def test_an_unknown_setting_is_left_for_the_broker_to_refuse() -> None:
     assert (row.action, row.error) == ("delete", None)
 
 
+def test_of_the_settings_of_all_brokers_those_that_are_set_can_be_deleted() -> None:
+    """Brokers list no others, so that a name that is missing is not set. Their values without it are unknown."""
+    state = OwnerState(settings={"log.retention.ms": OwnSetting("9", "9", None)})
+    rows = plan_rows("", state, Wanted(deleted=["log.retention.ms", "log.segment.bytes"]), kind="broker")
+    assert [(row.name, row.action, row.new, row.kind) for row in rows] == [
+        ("log.retention.ms", "delete", None, "broker"),
+        ("log.segment.bytes", "keep", None, "broker"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["ssl.key.password", "listener.name.x.ssl.keystore.password"])
+def test_a_secret_is_refused_and_in_no_row(name: str) -> None:
+    state = OwnerState(settings={"ssl.key.password": OwnSetting(None, None, None, sensitive=True)})
+    (row,) = plan_rows("1", state, Wanted(settings={name: "hunter2"}), kind="broker")
+    assert isinstance(row.error, Refused)
+    assert "hunter2" not in repr(row)
+
+
+def test_a_setting_that_is_no_secret_may_have_a_name_like_one() -> None:
+    state = OwnerState(settings={"delegation.token.max.lifetime.ms": OwnSetting("7", None, "7")})
+    (row,) = plan_rows("1", state, Wanted(settings={"delegation.token.max.lifetime.ms": "9"}), kind="broker")
+    assert (row.action, row.new, row.error) == ("set", "9", None)
+
+
 @pytest.mark.parametrize(
     ("row", "topic_id"),
     [
@@ -120,7 +144,7 @@ def test_an_undo_explains_each_row() -> None:
     found = list(undo_rows(plan, snapshot))
 
     when = "as before the change of 2024-01-31T10:00:00.000Z"
-    assert [(row.topic, row.action, row.why, row.error) for row in found] == [
+    assert [(row.owner, row.action, row.why, row.error) for row in found] == [
         ("same", "set", when, None),
         ("again", "set", f"{when}; it was changed again since", None),
         ("gone", "keep", "the topic does not exist any more", None),
