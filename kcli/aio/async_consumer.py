@@ -124,7 +124,7 @@ class AsyncConsumer(ThreadedClient[ThreadConsumer]):
 
     >>> import asyncio
     >>> from kcli import AsyncConsumer
-    >>> async def read():
+    >>> async def read() -> list[tuple[bytes, bytes]]:
     ...     async with AsyncConsumer("orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
     ...         return [(record.key, record.value) async for record in consumer.records(to_end=True)]
     >>> sorted(asyncio.run(read()))
