@@ -72,9 +72,10 @@ def _checking(owner: str, method: Callable[..., Any], aliases: Mapping[str, str]
         nonlocal parameters
         if parameters is None:
             parameters = _Parameters(owner, method, aliases)
-        if named:
-            return method(self, *parameters.checked(given), **parameters.checked_by_name(named))
-        return method(self, *parameters.checked(given))
+        if not named:
+            return method(self, *parameters.checked(given))
+        named = parameters.checked_by_name(named)
+        return method(self, *parameters.checked(given), **named) if given else method(self, **named)
 
     return call
 
@@ -339,6 +340,8 @@ class _Pairs(Form):
 
 def _is_iterable(value: object) -> bool:
     """Return whether a value is a list of things: neither text nor a single struct, which have elements too."""
+    if type(value) is list:
+        return True
     return isinstance(value, Iterable) and not isinstance(value, str | bytes) and not hasattr(type(value), "_fields")
 
 
