@@ -170,7 +170,7 @@ _COLUMN_ARRAYS: dict[str, Callable[[Batcher, RecordColumns], Any]] = {
     "offset": lambda _, records: number_array(records.offsets, pa.int64()),
     "timestamp": lambda _, records: timestamp_array(records.timestamps_ms),
     "timestampType": _timestamp_type_array,
-    "headers": lambda _, records: headers_array(records),
+    "headers": lambda _, records: headers_array(records.buffer, records.header_starts, records.header_counts),
     "key_size": lambda _, records: _size_array(records.key_lengths),
     "value_size": lambda _, records: _size_array(records.value_lengths),
     "headers_size": lambda _, records: _size_array(records.header_ends - records.header_starts),

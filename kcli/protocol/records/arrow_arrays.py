@@ -1,4 +1,4 @@
-"""Arrow from columns: numbers without a copy, spans of a buffer as binary values, lists of headers, a whole table.
+"""Arrow arrays from whole buffers: numbers without a copy, spans of a buffer as binary values, lists of headers.
 
 Keys and values are in the fetched buffer, with other bytes between them. With offsets start, end, start, end, ... that
 buffer already is a binary array: its even entries are the wanted ones, and Arrow's `take` collects them natively. This
@@ -22,36 +22,9 @@ from kcli.protocol.records.varints import read_varint_column
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kcli.protocol.records.columns import RecordColumns
-    from kcli.structs import TopicPartition
-
     Ints: TypeAlias = NDArray[np.int64]
 
 _MOST_OFFSET = (1 << 31) - 1
-_TIMESTAMP = pa.timestamp("ms", tz="UTC")
-
-
-def record_table(records: RecordColumns, tp: TopicPartition | None) -> Any:
-    """Return the table that `RecordColumns.to_arrow` describes."""
-    count = len(records)
-    place: dict[str, Any] = {}
-    if tp is not None:
-        place["topic"] = pa.repeat(pa.scalar(tp.topic, pa.string()), count)
-    if records.partitions is not None:
-        place["partition"] = number_array(records.partitions.astype(np.int32), pa.int32())
-    elif tp is not None:
-        place["partition"] = pa.repeat(pa.scalar(tp.partition, pa.int32()), count)
-    times = records.timestamps_ms
-    return pa.table(
-        {
-            **place,
-            "offset": number_array(records.offsets, pa.int64()),
-            "timestamp": number_array(times, _TIMESTAMP, times == -1),
-            "key": binary_array(records.buffer, records.key_starts, records.key_lengths),
-            "value": binary_array(records.buffer, records.value_starts, records.value_lengths),
-            "headers": headers_array(records, name_field="name", none_is_null=False),
-        }
-    )
 
 
 def binary_array(buffer: Any, starts: Ints, lengths: Ints) -> Any:
@@ -99,36 +72,36 @@ def number_array(values: NDArray[Any], arrow_type: Any, nulls: NDArray[np.bool_]
 _VECTOR_MINIMUM = 16
 
 
-def headers_array(records: RecordColumns, *, name_field: str = "key", none_is_null: bool = True) -> Any:
-    """Return `list<struct<name_field: string, value: binary>>`.
+def headers_array(
+    buffer: Any, header_starts: Ints, counts: Ints, *, name_field: str = "key", none_is_null: bool = True
+) -> Any:
+    """Return `list<struct<name_field: string, value: binary>>` of the columns of `RecordColumns`.
 
     A record without headers is null, as in Spark's connector, or else an empty list. Invalid UTF-8 in a name is
     replaced, as in Java's consumer.
     """
     element = [pa.field(name_field, pa.string()), pa.field("value", pa.binary())]
-    counts = records.header_counts
     edges = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=edges[1:])
     with_headers = np.flatnonzero(counts)
     order = with_headers[np.argsort(-counts[with_headers], kind="stable")]
-    names, values = _spans(records, order, edges)
-    keys = _utf8(binary_array(records.buffer, *names))
-    pairs = pa.StructArray.from_arrays([keys, binary_array(records.buffer, *values)], fields=element)
+    names, values = _spans(buffer, header_starts[order], counts[order], edges, order)
+    keys = _utf8(binary_array(buffer, *names))
+    pairs = pa.StructArray.from_arrays([keys, binary_array(buffer, *values)], fields=element)
     missing = len(counts) - len(with_headers) if none_is_null else 0
     validity = bitmap(counts > 0) if missing else None
     kind = pa.list_(pa.struct(element))
     return pa.Array.from_buffers(kind, len(counts), [validity, pa.py_buffer(edges)], missing, 0, [pairs])
 
 
-def _spans(records: RecordColumns, order: Ints, edges: NDArray[np.int32]) -> tuple[tuple[Ints, Ints], ...]:
-    """Return (starts, lengths) of all names and of all values, in record order; `order` lists records with most headers
-    first.
+def _spans(buffer: Any, at: Ints, counts: Ints, edges: NDArray[np.int32], order: Ints) -> tuple[tuple[Ints, Ints], ...]:
+    """Return (starts, lengths) of all names and of all values, in record order.
+
+    `order` lists the records with most headers first, and so do `at`, where their headers start, and `counts`.
     """
     total = int(edges[-1])
     name_starts, name_lengths, value_starts, value_lengths = (np.empty(total, np.int64) for _ in range(4))
-    data = np.frombuffer(records.buffer, np.uint8)
-    counts = records.header_counts[order]
-    at = records.header_starts[order]
+    data = np.frombuffer(buffer, np.uint8)
     places = edges[order].astype(np.int64)
     step, live = 0, len(order)
     while live >= _VECTOR_MINIMUM:
@@ -147,7 +120,7 @@ def _spans(records: RecordColumns, order: Ints, edges: NDArray[np.int32]) -> tup
     columns = name_starts, name_lengths, value_starts, value_lengths
     for index in range(live):
         first = int(places[index])
-        _walk(records.buffer, int(at[index]), first + step, first + int(counts[index]), columns)
+        _walk(buffer, int(at[index]), first + step, first + int(counts[index]), columns)
     return (name_starts, name_lengths), (value_starts, value_lengths)
 
 

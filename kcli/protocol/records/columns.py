@@ -162,9 +162,28 @@ class RecordColumns:
         `pyarrow.ArrowInvalid`.
         """
         _require("pyarrow", "to_arrow", "arrow")
-        from kcli.protocol.records.arrow_arrays import record_table
+        import pyarrow as pa
 
-        return record_table(self, tp)
+        from kcli.protocol.records.arrow_arrays import binary_array, headers_array, number_array
+
+        place: dict[str, Any] = {}
+        if tp is not None:
+            place["topic"] = pa.repeat(pa.scalar(tp.topic, pa.string()), len(self))
+        if self.partitions is not None:
+            place["partition"] = number_array(self.partitions.astype(np.int32), pa.int32())
+        elif tp is not None:
+            place["partition"] = pa.repeat(pa.scalar(tp.partition, pa.int32()), len(self))
+        times, starts, counts = self.timestamps_ms, self.header_starts, self.header_counts
+        return pa.table(
+            {
+                **place,
+                "offset": number_array(self.offsets, pa.int64()),
+                "timestamp": number_array(times, pa.timestamp("ms", tz="UTC"), times == -1),
+                "key": binary_array(self.buffer, self.key_starts, self.key_lengths),
+                "value": binary_array(self.buffer, self.value_starts, self.value_lengths),
+                "headers": headers_array(self.buffer, starts, counts, name_field="name", none_is_null=False),
+            }
+        )
 
     def to_pandas(self, tp: TopicPartition | None = None) -> pandas.DataFrame:
         """Return the records as a `pandas.DataFrame`, with the columns of `to_arrow`.
