@@ -85,6 +85,12 @@ def blocks_of_pages() -> Iterator[tuple[str, str]]:
             yield f"{page.stem.lower()}_line_{snippet.line}", snippet.source
 
 
+def programs_of_migrations() -> Iterator[tuple[str, str]]:
+    """Yield the modules with programs of other clients."""
+    for path in (ROOT / "tests" / "interop" / "migration").glob("from_*.py"):
+        yield f"migration_{path.stem}", path.read_text("utf-8")
+
+
 def examples_of_docstrings() -> Iterator[tuple[str, str]]:
     """Yield a module name and the examples of each docstring of a public class and its methods."""
     for path in [*(f"{home}.{name}" for name, home in kcli._HOME.items()), *ALSO_PUBLIC]:
@@ -114,7 +120,7 @@ def with_given_names(text: str) -> str:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the modules to check, and the configurations of both checkers."""
     folder = tmp_path_factory.mktemp("typed")
-    for name, text in [*blocks_of_pages(), *examples_of_docstrings()]:
+    for name, text in [*blocks_of_pages(), *examples_of_docstrings(), *programs_of_migrations()]:
         (folder / f"{name}.py").write_text(with_given_names(text))
     (folder / "calls.py").write_text(CALLS)
     untyped = ",".join(f"{package}.*" for package in UNTYPED)
