@@ -13,6 +13,8 @@ LIBRARY = ROOT / "kcli" / "cli" / "docs" / "library.md"
 PAGES = (README, GUIDE, LIBRARY)
 ADDRESS = "localhost:9092"
 """The address of the broker in all programs."""
+REGISTRY = "http://localhost:8081"
+"""The address of the schema registry."""
 
 
 class Snippet(NamedTuple):
@@ -36,9 +38,9 @@ class Snippet(NamedTuple):
         """True for a program that runs until it gets SIGTERM."""
         return "SIGTERM" in self.source
 
-    def at(self, address: str) -> str:
-        """Return the program for the broker at this address."""
-        return self.source.replace(ADDRESS, address)
+    def at(self, address: str, registry_url: str) -> str:
+        """Return the program for the broker and the schema registry at these addresses."""
+        return self.source.replace(ADDRESS, address).replace(REGISTRY, registry_url)
 
 
 def snippets(page: Path) -> list[Snippet]:

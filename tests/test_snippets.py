@@ -14,6 +14,7 @@ import pytest
 
 from kcli import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition, total_lag
 from kcli.broker.testing.embedded import EmbeddedBroker
+from tests.fake_registry import FakeRegistry, fake_registry
 from tests.needs import needs_package
 from tests.snippets import ADDRESS, LIBRARY, ROOT, Snippet, programs, snippets
 
@@ -39,23 +40,29 @@ def address() -> Iterator[str]:
         yield broker.address
 
 
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    with fake_registry() as registry:
+        yield registry
+
+
 def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(folder), "PYTHONUNBUFFERED": "1"}
 
 
-def command(snippet: Snippet, address: str, folder: Path) -> list[str]:
+def command(snippet: Snippet, address: str, folder: Path, registry_url: str = "") -> list[str]:
     file = folder / ("test_snippet.py" if snippet.is_test else "snippet.py")
-    file.write_text(snippet.at(address), "utf-8")
+    file.write_text(snippet.at(address, registry_url), "utf-8")
     runner = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder)] if snippet.is_test else []
     return [sys.executable, "-X", "dev", *runner, str(file)]
 
 
 @pytest.mark.parametrize("snippet", [it for it in programs() if not it.ends_by_sigterm], ids=str)
-def test_a_program_ends_by_itself(snippet: Snippet, address: str, tmp_path: Path) -> None:
+def test_a_program_ends_by_itself(snippet: Snippet, address: str, registry: FakeRegistry, tmp_path: Path) -> None:
     if "import pandas" in snippet.source:
         needs_package("pandas", "pandas")
     done = subprocess.run(
-        command(snippet, address, tmp_path),
+        command(snippet, address, tmp_path, registry.url),
         cwd=tmp_path,
         env=environment(tmp_path),
         capture_output=True,

@@ -300,7 +300,7 @@ class Admin:
         match: str | None = None,
         topic: str | None = None,
     ) -> FoundGroups:
-        """Return the groups of the cluster with their descriptions, sorted by name.
+        """Return the groups of the cluster with their descriptions, sorted by name: `listed` and `described`.
 
         `states` and `types` are Kafka's names in any case, `match` is a regular expression that is searched for in the
         name, `topic` selects groups with a subscription or a committed offset in it. Brokers that did not answer are in
