@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kcli.errors import KcliError
 from kcli.producer.record_future import RecordFuture
 from kcli.protocol.records.record import Headers
 
@@ -29,56 +29,50 @@ class Intake:
     """Records in the order of the calls that added them. Any thread may add records; one thread at a time takes them.
 
     Records linger here, so that they are put into batches many at a time. `wake` is called when the taking thread has
-    to look: for the first record after it has found the intake empty, and when there is a full batch of bytes.
+    to look: for the first record after it has taken all, and when there is a full batch of bytes.
+
+    `add` has no lock, and a signal handler may call it. The queue alone is exact. The other attributes are estimates:
+    `add` sets them after it has changed the queue, and `take` before, so that at most a look at the queue is too early.
     """
 
     def __init__(self, *, full_bytes: int, now_ms: Callable[[], float], wake: Callable[[], object]) -> None:
-        #: Held for each call that adds or takes. Reentrant, because a signal handler may send a record, too.
+        #: Held by a call that adds a record to a transaction, and by the call that ends it. Reentrant.
         self.lock = threading.RLock()
+        #: Topics that records may be added for without a look at the metadata.
+        self.ready_topics: set[str] = set()
         #: Estimated bytes of the records here.
         self.size_bytes = 0
-        self._records: list[tuple[object, ...]] = []
+        #: No record is to be added, before there is room, if there are as many bytes.
+        self.room_bytes = 0
+        self._records: deque[tuple[object, ...]] = deque()
         self._full_bytes = full_bytes
         self._now_ms = now_ms
         self._wake = wake
-        self._wake_bytes = 0.0  # call `wake` when there are more bytes
+        self._wake_bytes = 0.0  # call `wake` when there are as many bytes
         self._first_ms = _NEVER_MS  # the time at which the first record was added
-        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._records)
 
     def add(self, record: tuple[object, ...], size_bytes: int) -> None:
-        """Add a record, with the fields of `SentRecord`. KcliError after `close`."""
-        with self.lock:
-            if self._is_closed:
-                raise KcliError("the producer is closed")
-            records = self._records
-            if not records:
+        """Add a record, with the fields of `SentRecord`."""
+        self._records.append(record)
+        self.size_bytes = total_bytes = self.size_bytes + size_bytes
+        if total_bytes >= self._wake_bytes:
+            if self._first_ms == _NEVER_MS:
                 self._first_ms = self._now_ms()
-            records.append(record)
-            self.size_bytes = total_bytes = self.size_bytes + size_bytes
-            if total_bytes < self._wake_bytes:
-                return
             self._wake_bytes = self._full_bytes if total_bytes < self._full_bytes else _NEVER_MS
-        self._wake()
+            self._wake()
 
     def due_ms(self, linger_ms: float) -> float:
         """Return the time at which the records are to be taken; infinity without records."""
-        with self.lock:
-            if self._records and self.size_bytes >= self._full_bytes:
-                return 0.0
-            return self._first_ms + linger_ms
-
-    def close(self) -> None:
-        """Accept no more records. Those that are here can be taken."""
-        with self.lock:
-            self._is_closed = True
+        if not self._records:
+            return _NEVER_MS
+        return 0.0 if self.size_bytes >= self._full_bytes else self._first_ms + linger_ms
 
     def take(self) -> tuple[float, Sequence[SentRecord]]:
         """Take all records. Return the time at which the first was added, and the records."""
-        with self.lock:
-            records, self._records = self._records, []
-            first_ms, self._first_ms = self._first_ms, _NEVER_MS
-            self.size_bytes, self._wake_bytes = 0, 0.0
-        return first_ms, records  # type: ignore[return-value]
+        first_ms, self._first_ms = min(self._first_ms, self._now_ms()), _NEVER_MS
+        self.size_bytes, self._wake_bytes = 0, 0.0
+        next_record = self._records.popleft
+        return first_ms, [next_record() for _ in range(len(self._records))]  # type: ignore[misc]

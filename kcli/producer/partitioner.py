@@ -16,8 +16,10 @@ _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 _POSITIVE = 0x7FFFFFFF
 
-# Fewer keys are hashed one by one: the calls of numpy cost as much as 20 keys, and its import as much as 50,000.
-_FEWEST_KEYS_WITH_NUMPY, _FEWEST_KEYS_FOR_IMPORT = 32, 2048
+# Fewer keys are hashed one by one: the calls of numpy cost as much as 20 keys. Its import costs as much as 50,000, so it
+# is imported for many keys at a time, or when that many have been hashed one by one.
+_FEWEST_KEYS_WITH_NUMPY, _FEWEST_KEYS_FOR_IMPORT, _IMPORT_IS_WORTH_KEYS = 32, 2048, 50_000
+_hashed_one_by_one = 0
 # Longer keys are hashed one by one, because each four bytes of the longest key cost a pass over all keys.
 _LONGEST_KEY_WITH_NUMPY = 256
 
@@ -48,9 +50,11 @@ def rows_by_partition(
     keys: Sequence[bytes | None], partition_count: int, null_partition: int
 ) -> dict[int, Sequence[int]]:
     """Return the ascending indices of the keys of each partition. Null keys belong to `null_partition`."""
-    fewest = _FEWEST_KEYS_WITH_NUMPY if "numpy" in sys.modules else _FEWEST_KEYS_FOR_IMPORT
-    if len(keys) >= fewest:
+    global _hashed_one_by_one
+    has_numpy = "numpy" in sys.modules or _hashed_one_by_one >= _IMPORT_IS_WORTH_KEYS
+    if len(keys) >= (_FEWEST_KEYS_WITH_NUMPY if has_numpy else _FEWEST_KEYS_FOR_IMPORT):
         return _rows_by_partition_of_many(keys, partition_count, null_partition)
+    _hashed_one_by_one += len(keys)
     rows: dict[int, list[int]] = {}
     for row, key in enumerate(keys):
         partition = null_partition if key is None else partition_for_key(key, partition_count)

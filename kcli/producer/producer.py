@@ -243,10 +243,11 @@ class Producer:
         if headers:
             headers = checked_headers(headers)
             size += header_bytes(headers)
-        loop = self._loop
+        loop, intake = self._loop, self._intake
         future = _new_future(RecordFuture)
         future.producer = self
-        if type(topic) is not str or topic not in loop.ready_topics or partition is not None or loop.is_full:
+        is_ready = type(topic) is str and topic in intake.ready_topics and intake.size_bytes < intake.room_bytes
+        if not is_ready or partition is not None:
             try:
                 self._prepare(topic, partition)
             except WakeupError:
@@ -258,13 +259,13 @@ class Producer:
                 return future
         record = (topic, partition, value, key, timestamp_ms, headers or None, future)
         if self._transactions is None:
-            self._intake.add(record, size)
+            intake.add(record, size)
         else:
-            with self._intake.lock:  # so that a commit of another thread has all records or refuses this one
+            with intake.lock:  # so that a commit of another thread has all records or refuses this one
                 self._transactions.require_open()
-                self._intake.add(record, size)
-        if not loop.in_background:
-            loop.run_if_due()
+                intake.add(record, size)
+        if loop.has_work_after_add:
+            loop.after_add()
         return future
 
     def _require_open(self) -> None:
@@ -280,7 +281,7 @@ class Producer:
 
     def _prepare(self, topic: str, partition: int | None) -> None:
         """Wait for the metadata of a topic and for room, and check the partition."""
-        is_ready = isinstance(topic, str) and topic in self._loop.ready_topics
+        is_ready = isinstance(topic, str) and topic in self._intake.ready_topics
         info = self._loop.topics[topic] if is_ready else self.partitions(topic)
         if partition is not None:
             if not isinstance(partition, int):
@@ -320,8 +321,7 @@ class Producer:
             if self._transactions is not None:
                 self._transactions.require_open()
             loop.append(loop.topics[topic], partition, sized, self._clock.now_ms())
-            if not loop.in_background:
-                loop.run_if_due()
+            loop.after_add()
 
     def poll(self, timeout_ms: float = 0) -> None:
         """Return after the next event of the network, or after `timeout_ms`.
@@ -363,7 +363,6 @@ class Producer:
         if self._closed or self._client.is_forked:
             return
         self._closed = True
-        self._intake.close()
         loop = self._loop
         try:
             with self._client.without_wakeups():
@@ -558,13 +557,13 @@ class Producer:
 
     def _wait_for_room(self) -> None:
         loop, limit = self._loop, self._config.buffer_memory
-        if not loop.is_full or loop.is_driving:  # a callback must not wait for other records
+        if loop.has_room() or loop.is_driving:  # a callback must not wait for other records
             return
         with loop.driving():
             loop.take_in()
             loop.accumulator.close_batches()
         deadline_ms = self._clock.now_ms() + self._config.max_block_ms
-        loop.wait(lambda: not loop.is_full, deadline_ms, f"room among {limit} bytes (buffer.memory)")
+        loop.wait(loop.has_room, deadline_ms, f"room among {limit} bytes (buffer.memory)")
 
 
 # A future without `__init__`: all its attributes have defaults.

@@ -77,8 +77,6 @@ class SendLoop:
         self._sticky = StickyPartitioner(choose)
         #: The topics of records, with their last partitions that are known.
         self.topics: dict[str, TopicInfo] = {}
-        #: Those of `topics` that a record may be added for without a look at the metadata.
-        self.ready_topics: set[str] = set()
         self._used_ms: dict[str, float] = {}  # the time of the last use of the topics in the metadata requests
         self._expired_in: object = None  # the metadata after which idle topics were dropped
         self._last_pass_ms = 0.0
@@ -89,6 +87,10 @@ class SendLoop:
         #: The error that has ended the background thread.
         self.failure: KcliError | None = None
         self._is_stopping = False
+        self._is_abandoned = False
+        #: `after_add` is to be called after each record.
+        self.has_work_after_add = not in_background
+        self._update_room()
         self._thread: threading.Thread | None = None
         if in_background:
             self._thread = threading.Thread(target=self._run, name=f"kcli producer {config.client_id}", daemon=True)
@@ -111,11 +113,6 @@ class SendLoop:
                 self._driver = None
 
     @property
-    def in_background(self) -> bool:
-        """A thread of the producer sends records."""
-        return self._thread is not None
-
-    @property
     def is_driving(self) -> bool:
         """The calling thread drives the loop: it is inside a callback, or inside a call with `driving`."""
         return self._driver == threading.get_ident()
@@ -134,8 +131,8 @@ class SendLoop:
                 condition.met.set()
 
     def abandon(self) -> None:
-        """Fail all records, and accept no more."""
-        self.intake.close()
+        """Fail all records. A thread that adds one all the same calls this again (`after_add`)."""
+        self._is_abandoned = self.has_work_after_add = True
         with self.driving():
             self.take_in()
             self.sender.abandon()
@@ -231,6 +228,7 @@ class SendLoop:
         self._last_pass_ms = self._clock.now_ms()
         self._drop_idle_topics(self._last_pass_ms)
         self._pass_count += 1
+        self._update_room()
         self._release()
 
     def _release(self) -> None:
@@ -239,8 +237,15 @@ class SendLoop:
             if condition.is_met():
                 condition.met.set()
 
-    def run_if_due(self) -> None:
-        """Make a pass if records are due or the last pass is some time ago; for a producer without a thread."""
+    def after_add(self) -> None:
+        """Do what a producer without a thread, or one that is closed, has to do after a record was added."""
+        if self._is_abandoned:
+            self.abandon()
+        elif self._thread is None:
+            self._run_if_due()
+
+    def _run_if_due(self) -> None:
+        """Make a pass if records are due or the last pass is some time ago."""
         now_ms = self._clock.now_ms()
         due_ms = min(self.intake.due_ms(self._config.linger_ms), self.accumulator.next_due_ms())
         pause_ms = min(self._config.linger_ms, _LONGEST_PAUSE_MS)
@@ -257,7 +262,7 @@ class SendLoop:
         idle = {topic for topic, used_ms in self._used_ms.items() if used_ms <= latest_ms} - self.accumulator.topics
         if idle:
             self._client.metadata.drop_topics(idle)
-            self.ready_topics -= idle
+            self.intake.ready_topics -= idle
             self._used_ms = {topic: used_ms for topic, used_ms in self._used_ms.items() if topic not in idle}
 
     # Records
@@ -279,7 +284,7 @@ class SendLoop:
                 raise error
             info = cluster.topics[topic]
         self.topics[topic] = info
-        self.ready_topics.add(topic)
+        self.intake.ready_topics.add(topic)
         return info
 
     def _use(self, topic: str) -> None:
@@ -315,7 +320,7 @@ class SendLoop:
         self._use(topic)
         info = self._client.metadata.cluster.topics.get(topic)
         if info is None or info.error:
-            self.ready_topics.discard(topic)
+            self.intake.ready_topics.discard(topic)
         else:
             self.topics[topic] = info
         return self.topics[topic]
@@ -353,7 +358,10 @@ class SendLoop:
 
     def append(self, info: TopicInfo, partition: int | None, sized: SizedRecords, now_ms: float) -> None:
         """Put records into batches; `partition` None: by their keys. Report those that are too large."""
-        sized = self._without_too_large(info.name, partition, sized)
+        self._append(info, partition, self._without_too_large(info.name, partition, sized), now_ms)
+        self._update_room()
+
+    def _append(self, info: TopicInfo, partition: int | None, sized: SizedRecords, now_ms: float) -> None:
         if partition is not None:
             self.accumulator.append(TopicPartition(info.name, partition), sized, now_ms)
             return
@@ -406,10 +414,13 @@ class SendLoop:
         """Estimated bytes of these records."""
         return self.accumulator.buffered_bytes + self.intake.size_bytes
 
-    @property
-    def is_full(self) -> bool:
-        """These records take all of buffer.memory."""
-        return self.accumulator.buffered_bytes + self.intake.size_bytes >= self._buffer_bytes
+    def has_room(self) -> bool:
+        """Return whether these records leave room in buffer.memory."""
+        self._update_room()
+        return self.intake.size_bytes < self.intake.room_bytes
+
+    def _update_room(self) -> None:
+        self.intake.room_bytes = self._buffer_bytes - self.accumulator.buffered_bytes
 
 
 def _available(info: TopicInfo) -> list[int]:
