@@ -346,8 +346,9 @@ class ConsumerNetworkClient:
 
     def interrupt(self) -> None:
         """Make the current poll without `until`, or else the next one, return. May be called by any thread."""
-        self._has_served = True
-        self._network.wakeup()
+        if not self._has_served:
+            self._has_served = True
+            self._network.wakeup()
 
     def wakeup(self) -> None:
         """Make the current poll, or else the next one, raise WakeupError. May be called by any thread."""

@@ -94,7 +94,7 @@ class RequestFuture(Generic[T]):
         """Wait like `result`; return the error, and None after success."""
         if not self.done:
             self._wait(timeout_ms)
-        return self._error
+        return self.error
 
     def __await__(self) -> Generator[Any, None, T]:
         """Wait in the running asyncio loop while another thread polls. Return the value or raise the error."""

@@ -28,14 +28,14 @@ class SentRecord(NamedTuple):
 class Intake:
     """Records in the order of the calls that added them. Any thread may add records; one thread at a time takes them.
 
-    Records linger here, so that they are put into batches many at a time. `wake` is called when the taking thread has
-    to look: for the first record after it has taken all, and when there is a full batch of bytes.
+    Records linger here, so that they are put into batches many at a time. `attend` is called by the adding thread for
+    the first record after all were taken, and then each time when there are `full_bytes` more.
 
     `add` has no lock, and a signal handler may call it. The queue alone is exact. The other attributes are estimates:
     `add` sets them after it has changed the queue, and `take` before, so that at most a look at the queue is too early.
     """
 
-    def __init__(self, *, full_bytes: int, now_ms: Callable[[], float], wake: Callable[[], object]) -> None:
+    def __init__(self, *, full_bytes: int, now_ms: Callable[[], float], attend: Callable[[], object]) -> None:
         #: Held by a call that adds a record to a transaction, and by the call that ends it. Reentrant.
         self.lock = threading.RLock()
         #: Topics that records may be added for without a look at the metadata.
@@ -47,8 +47,8 @@ class Intake:
         self._records: deque[tuple[object, ...]] = deque()
         self._full_bytes = full_bytes
         self._now_ms = now_ms
-        self._wake = wake
-        self._wake_bytes = 0.0  # call `wake` when there are as many bytes
+        self._attend = attend
+        self._attend_bytes = 0  # call `attend` when there are as many bytes
         self._first_ms = _NEVER_MS  # the time at which the first record was added
 
     def __len__(self) -> int:
@@ -58,11 +58,11 @@ class Intake:
         """Add a record, with the fields of `SentRecord`."""
         self._records.append(record)
         self.size_bytes = total_bytes = self.size_bytes + size_bytes
-        if total_bytes >= self._wake_bytes:
+        if total_bytes >= self._attend_bytes:
             if self._first_ms == _NEVER_MS:
                 self._first_ms = self._now_ms()
-            self._wake_bytes = self._full_bytes if total_bytes < self._full_bytes else _NEVER_MS
-            self._wake()
+            self._attend_bytes = total_bytes + self._full_bytes
+            self._attend()
 
     def due_ms(self, linger_ms: float) -> float:
         """Return the time at which the records are to be taken; infinity without records."""
@@ -73,6 +73,6 @@ class Intake:
     def take(self) -> tuple[float, Sequence[SentRecord]]:
         """Take all records. Return the time at which the first was added, and the records."""
         first_ms, self._first_ms = min(self._first_ms, self._now_ms()), _NEVER_MS
-        self.size_bytes, self._wake_bytes = 0, 0.0
+        self.size_bytes = self._attend_bytes = 0
         next_record = self._records.popleft
         return first_ms, [next_record() for _ in range(len(self._records))]  # type: ignore[misc]

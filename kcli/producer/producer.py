@@ -34,7 +34,7 @@ from kcli.producer.callables import (
     Serializer,
 )
 from kcli.producer.record_checks import as_bytes, check_timestamp, checked_headers, checked_records
-from kcli.producer.record_future import RecordFuture, settle
+from kcli.producer.record_future import RecordFuture
 from kcli.producer.send_loop import SendLoop
 from kcli.protocol.records.record import NewRecords
 from kcli.structs import GroupMetadata, TopicPartition
@@ -255,7 +255,8 @@ class Producer:
             except KcliError as error:
                 loop.record_failed(1, error)
                 metadata = RecordMetadata(topic, -1 if partition is None else partition, -1, timestamp_ms)
-                settle(future, metadata, error, self._callables.on_ack)
+                self._callables.acknowledged(metadata, error)
+                future.fail(error)
                 return future
         record = (topic, partition, value, key, timestamp_ms, headers or None, future)
         if self._transactions is None:
@@ -316,12 +317,11 @@ class Producer:
         self._require_open()
         self._prepare(topic, partition)
         loop, sized = self._loop, SizedRecords(records, CallbackReceiver(on_outcome or _ignore))
-        with loop.driving():
+        with loop.accumulator.lock, self._intake.lock:
+            self._require_open()
             loop.take_in()  # the records before
-            if self._transactions is not None:
-                self._transactions.require_open()
             loop.append(loop.topics[topic], partition, sized, self._clock.now_ms())
-            loop.after_add()
+        loop.after_add()
 
     def poll(self, timeout_ms: float = 0) -> None:
         """Return after the next event of the network, or after `timeout_ms`.
@@ -342,7 +342,7 @@ class Producer:
 
     def _flush(self, deadline_ms: float) -> None:
         accumulator = self._loop.accumulator
-        with self._loop.driving():
+        with accumulator.lock:
             self._loop.take_in()
             generation = accumulator.close_batches()
         self._loop.wait(lambda: not accumulator.has_batches(generation), deadline_ms, "acknowledgements")
@@ -492,7 +492,7 @@ class Producer:
         while True:
             self._flush(deadline_ms)
             with self._loop.driving():
-                with self._intake.lock:
+                with self._loop.accumulator.lock, self._intake.lock:
                     if self._loop.record_count:
                         continue  # another thread has sent a record since the flush
                     transactions.start_commit()
@@ -506,7 +506,7 @@ class Producer:
         transaction.timeout.ms. Raise OutcomeUnknown if it may be committed.
         """
         transactions, deadline_ms = self._required("abort_transaction"), self._block_deadline_ms(timeout_ms)
-        with self._loop.driving():
+        with self._loop.driving(), self._loop.accumulator.lock:
             with self._intake.lock:
                 self._loop.take_in()
                 transactions.start_abort()
@@ -559,7 +559,7 @@ class Producer:
         loop, limit = self._loop, self._config.buffer_memory
         if loop.has_room() or loop.is_driving:  # a callback must not wait for other records
             return
-        with loop.driving():
+        with loop.accumulator.lock:
             loop.take_in()
             loop.accumulator.close_batches()
         deadline_ms = self._clock.now_ms() + self._config.max_block_ms

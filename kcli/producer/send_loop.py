@@ -1,8 +1,9 @@
 """`SendLoop`: the way of records from the intake to the brokers, one pass after another.
 
-One thread at a time drives it: the background thread of the producer, or a thread whose call must not be interrupted
-by a pass (a transaction that ends, records of `send_many`). Other threads add to the intake, and wait for a condition
-that the driving thread evaluates after each pass.
+One thread at a time drives it: it makes the passes, and it alone polls the network. That is the background thread of
+the producer; a thread that ends a transaction takes its turn for that time. All threads may add to the intake, and put
+its records into batches with the lock of the accumulator. A thread that has to wait does it for a condition, which the
+driving thread evaluates in each pass.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kcli.producer.accumulator import Accumulator
 from kcli.producer.batches import HEADER_BYTES, Outcome, SizedRecords
 from kcli.producer.intake import Intake, SentRecord
 from kcli.producer.partitioner import StickyPartitioner, partition_for_key, rows_by_partition
-from kcli.producer.record_future import FutureReceivers
+from kcli.producer.record_future import RecordRun
 from kcli.producer.sender import Sender
 from kcli.protocol.records.record import NewRecords
 from kcli.structs import TopicPartition
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 _NEVER_MS = float("inf")
 # The size up to which a batch grows while it waits, unless the user has set batch.size.
 _GROWN_BATCH_BYTES = 256 << 10
+# A thread that adds records puts them into batches by itself when there are as many bytes: the records are still in the
+# cache of the processor then, which the background thread would find empty.
+_TAKEN_BY_ADDER_BYTES = 64 << 10
 # The longest time without a pass while records are added, so that requests are written and responses are read.
 _LONGEST_PAUSE_MS = 5
 
@@ -73,7 +77,7 @@ class SendLoop:
             delivery_timeout_ms=config.delivery_timeout_ms,
         )
         self.sender = Sender(config, client, self.accumulator)
-        self.intake = Intake(full_bytes=config.batch_size, now_ms=client.clock.now_ms, wake=self._wake)
+        self.intake = Intake(full_bytes=config.batch_size, now_ms=client.clock.now_ms, attend=self._attend)
         self._sticky = StickyPartitioner(choose)
         #: The topics of records, with their last partitions that are known.
         self.topics: dict[str, TopicInfo] = {}
@@ -133,7 +137,7 @@ class SendLoop:
     def abandon(self) -> None:
         """Fail all records. A thread that adds one all the same calls this again (`after_add`)."""
         self._is_abandoned = self.has_work_after_add = True
-        with self.driving():
+        with self.accumulator.lock:
             self.take_in()
             self.sender.abandon()
 
@@ -144,9 +148,17 @@ class SendLoop:
             self._client.interrupt()
             self._thread.join()
 
-    def _wake(self) -> None:
-        if self._thread is not None and not self.is_driving:
-            self._client.interrupt()
+    def _attend(self) -> None:
+        """Let the background thread look at the records of the intake. Called by the thread that adds one."""
+        if self._thread is None or self.is_driving:
+            return
+        lock = self.accumulator.lock
+        if self.intake.size_bytes >= _TAKEN_BY_ADDER_BYTES and lock.acquire(blocking=False):
+            try:
+                self.take_in()
+            finally:
+                lock.release()
+        self._client.interrupt()
 
     def wait(self, is_met: Callable[[], bool], deadline_ms: float, awaited: str) -> None:
         """Return when the condition is met, which the driving thread evaluates. TimeoutExpired names what is awaited.
@@ -158,14 +170,18 @@ class SendLoop:
             self._make_passes(is_met, deadline_ms, awaited)
             return
         condition = _Condition(is_met)
-        with self.driving():
-            if is_met():
+        with self.accumulator.lock:
+            if self.failure is None and is_met():
                 return
             self._conditions.append(condition)
+        self._client.interrupt()
         try:
-            self._wait_for_event(condition.met, deadline_ms, awaited)
+            if self.failure is None:
+                self._wait_for_event(condition.met, deadline_ms, awaited)
         finally:
             self._conditions.remove(condition)
+        if self.failure is not None:
+            raise self.failure
 
     def wait_for(self, future: RequestFuture[Any], deadline_ms: float) -> None:
         """Return when a future of this loop is done. Like `wait`, without a look at each pass."""
@@ -194,16 +210,12 @@ class SendLoop:
     def _wait_for_event(self, event: threading.Event, deadline_ms: float, awaited: str) -> None:
         left_ms = deadline_ms - self._clock.now_ms()
         is_in_time = event.wait(None if left_ms == _NEVER_MS else max(left_ms, 0) / 1000)
-        if self.failure is not None:
-            raise self.failure
         if not is_in_time:
             raise self._client.timed_out(awaited)
 
     def _make_passes(self, is_met: Callable[[], bool], deadline_ms: float, awaited: str) -> None:
-        while True:
+        while not is_met():
             with self.driving():
-                if is_met():
-                    return
                 left_ms = deadline_ms - self._clock.now_ms()
                 if left_ms <= 0:
                     raise self._client.timed_out(awaited)
@@ -213,23 +225,29 @@ class SendLoop:
 
     def run_pass(self, timeout_ms: float) -> None:
         """Send due records and take responses. Return after the next event, or after `timeout_ms`."""
-        if self.intake.due_ms(self._config.linger_ms) <= self._clock.now_ms():
-            self.take_in()
-        self.sender.run()
-        if waiting := self.accumulator.next_full():
+        lock, linger_ms = self.accumulator.lock, self._config.linger_ms
+        with lock:
+            if self.intake.due_ms(linger_ms) <= self._clock.now_ms():
+                self.take_in()
+            self.sender.run()
+            waiting = self.accumulator.next_full()
+        if waiting:
             self._client.poll(timeout_ms=0)  # write the requests, so that the brokers work on them in the meantime
-            self.sender.encode(waiting)
-            self.sender.run()  # that poll may have taken the responses for which batches wait
-        self._release()
-        now_ms = self._clock.now_ms()
-        lingering_ms = max(0.0, self.intake.due_ms(self._config.linger_ms) - now_ms)
-        self._client.poll(timeout_ms=min(timeout_ms, lingering_ms, self.sender.wait_ms()))
-        self.sender.run()
-        self._last_pass_ms = self._clock.now_ms()
-        self._drop_idle_topics(self._last_pass_ms)
-        self._pass_count += 1
-        self._update_room()
-        self._release()
+            with lock:
+                self.sender.encode(waiting)
+                self.sender.run()  # that poll may have taken the responses for which batches wait
+        with lock:
+            self._release()
+            lingering_ms = max(0.0, self.intake.due_ms(linger_ms) - self._clock.now_ms())
+            timeout_ms = min(timeout_ms, lingering_ms, self.sender.wait_ms())
+        self._client.poll(timeout_ms=timeout_ms)
+        with lock:
+            self.sender.run()
+            self._last_pass_ms = self._clock.now_ms()
+            self._drop_idle_topics(self._last_pass_ms)
+            self._pass_count += 1
+            self._update_room()
+            self._release()
 
     def _release(self) -> None:
         """Let the threads go on whose conditions are met."""
@@ -238,11 +256,14 @@ class SendLoop:
                 condition.met.set()
 
     def after_add(self) -> None:
-        """Do what a producer without a thread, or one that is closed, has to do after a record was added."""
+        """Go on after records were added: with a pass, or by waking the background thread."""
         if self._is_abandoned:
             self.abandon()
         elif self._thread is None:
-            self._run_if_due()
+            with self.driving():
+                self._run_if_due()
+        else:
+            self._client.interrupt()
 
     def _run_if_due(self) -> None:
         """Make a pass if records are due or the last pass is some time ago."""
@@ -274,7 +295,7 @@ class SendLoop:
         """
         if not isinstance(topic, str):
             raise TypeError(f"the topic of a record is a str, not {type(topic).__name__}")
-        with self.driving():
+        with self.accumulator.lock:
             self._use(topic)
             info = self._client.metadata.cluster.topics.get(topic)
         if info is None or info.error:
@@ -308,7 +329,7 @@ class SendLoop:
                 raise failure
 
     def take_in(self) -> None:
-        """Put the records of the intake into batches."""
+        """Put the records of the intake into batches. The caller holds the lock of the accumulator."""
         since_ms, records = self.intake.take()
         topics = set(map(itemgetter(0), records))
         for topic in topics:
@@ -334,7 +355,7 @@ class SendLoop:
             None if keys.count(None) == len(keys) else keys,
             None if headers.count(None) == len(headers) else [row or () for row in headers],
         )
-        receivers = FutureReceivers(futures, times_ms, self._on_ack)
+        receivers = RecordRun(info.name, futures, times_ms, self._on_ack).receivers()
         if partitions.count(None) == len(partitions):
             self.append(info, None, SizedRecords(columns, receivers), since_ms)
             return
@@ -357,7 +378,10 @@ class SendLoop:
         return rows
 
     def append(self, info: TopicInfo, partition: int | None, sized: SizedRecords, now_ms: float) -> None:
-        """Put records into batches; `partition` None: by their keys. Report those that are too large."""
+        """Put records into batches; `partition` None: by their keys. Report those that are too large.
+
+        The caller holds the lock of the accumulator.
+        """
         self._append(info, partition, self._without_too_large(info.name, partition, sized), now_ms)
         self._update_room()
 
@@ -406,7 +430,7 @@ class SendLoop:
     @property
     def record_count(self) -> int:
         """The number of records that are neither stored nor failed."""
-        with self.driving():
+        with self.accumulator.lock:
             return len(self.intake) + self.accumulator.record_count
 
     @property
