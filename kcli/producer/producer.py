@@ -14,7 +14,7 @@ from kcli.client.backoff import uniform
 from kcli.client.metadata import check_partitions
 from kcli.client.metrics import MetricGroups, merged
 from kcli.client.request_future import RequestFuture
-from kcli.errors import ConfigError, KcliError, TimeoutExpired, TransactionFailed, WakeupError
+from kcli.errors import ConfigError, KcliError, TransactionFailed, WakeupError
 from kcli.producer.batches import (
     RECORD_OVERHEAD_BYTES,
     CallbackReceiver,
@@ -71,9 +71,9 @@ class Producer:
     `send` returns a future. A thread of the producer sends the record after linger.ms at the latest. `future.result()`
     waits, and returns a `RecordMetadata` (topic, partition, offset, timestamp_ms) or raises the error of the record:
     BrokerError for an unknown topic or partition and for a record that is too large, TimeoutExpired after
-    delivery.timeout.ms. After an
-    error the record is not stored, unless the error's `possibly_stored` is True: then an answer was lost, and it is
-    unknown whether the record is stored (`kcli.producer` lists the cases). Sending it again may store it twice.
+    delivery.timeout.ms. After an error the record is not stored, unless the error's `possibly_stored` is True: then an
+    answer was lost, and it is unknown whether the record is stored (`kcli.producer` lists the cases). Sending it again
+    may store it twice.
 
     The records of a partition are stored in the order in which they were sent. With enable.idempotence (the default
     with acks=all) a retry never stores a record twice; without it, a lost response may.
@@ -370,7 +370,7 @@ class Producer:
                     with suppress(KcliError):
                         self.abort_transaction(timeout_ms if flush else _ABORT_AT_CLOSE_MS)
                 elif flush:
-                    with suppress(TimeoutExpired):  # the records are counted below
+                    with suppress(KcliError):  # the records are counted below
                         self.flush(timeout_ms)
         finally:
             loop.stop()
