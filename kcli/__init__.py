@@ -96,6 +96,7 @@ _HOME = {
     "ConfigError": "kcli.errors",
     "CorruptRecords": "kcli.errors",
     "ErrorCode": "kcli.error_codes",
+    "ForkedClient": "kcli.errors",
     "GroupInUse": "kcli.admin.offsets.checks",
     "KcliError": "kcli.errors",
     "LogTruncated": "kcli.errors",

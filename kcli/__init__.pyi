@@ -57,6 +57,7 @@ from kcli.errors import CommitFailed as CommitFailed
 from kcli.errors import ConcurrentUse as ConcurrentUse
 from kcli.errors import ConfigError as ConfigError
 from kcli.errors import CorruptRecords as CorruptRecords
+from kcli.errors import ForkedClient as ForkedClient
 from kcli.errors import KcliError as KcliError
 from kcli.errors import LogTruncated as LogTruncated
 from kcli.errors import NoOffset as NoOffset

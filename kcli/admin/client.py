@@ -76,7 +76,8 @@ class Admin:
     before they are applied. No call joins a group; a call never creates a topic that it only asks for.
 
     There is no thread. An `Admin` belongs to one thread, connects with the first call, and is closed by the `with`
-    block or `close`. An argument of a wrong type is a TypeError before anything is sent.
+    block or `close`. A forked process makes its own: there the methods raise `kcli.ForkedClient`. An argument of a
+    wrong type is a TypeError before anything is sent.
     """
 
     def __init__(

@@ -19,6 +19,9 @@ Threads: none of its own. Any thread may `send`, `poll` or `wakeup`; one lock pr
 both). A future's listeners run in the thread that polls, without the lock. The heartbeat thread of a group member calls
 `serve`, which completes only its own future, so that it never runs another thread's listeners.
 
+Processes: a client belongs to the process that made it (`kcli.forks`). In a fork of that, `require_own_process` raises
+ForkedClient, before any lock is taken, and `close` does nothing. The child has closed its copies of the sockets.
+
 **Non-obvious**
 
 - A connection is identified by node id, not by address. Bootstrap addresses have negative ids; when a broker advertises

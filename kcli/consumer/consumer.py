@@ -144,7 +144,8 @@ class Consumer:
     A consumer belongs to one thread at a time; a call during a call of another thread raises
     `kcli.errors.ConcurrentUse`. Only `wakeup` may be called by any thread and by a signal handler. A member of a group
     sends its heartbeats in a thread of its own. Errors are `kcli.errors.KcliError`; an unknown or invalid setting is a
-    `ConfigError`.
+    `ConfigError`. A forked process makes consumers of its own: there the methods raise `kcli.ForkedClient`, and `close`
+    does nothing.
 
     Python callables take the place of Java's deserializers and interceptors:
 

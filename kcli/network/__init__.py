@@ -19,6 +19,8 @@ frames belong to the caller, who may free them on any thread. The client and the
 - `read_needs` and `write_needs` of a transport are not always read and write: TLS may have to write in order to read.
 - `mute` does not change the poller: during a long poll nothing arrives, and two system calls per request are saved.
 - `half_duplex` is for the broker, which handles one request per connection at a time, as Kafka's does.
+- A forked child closes its copies of all descriptors right after the fork, without `unregister`, which would act on the
+  epoll that it shares with its parent, and without the closing alert of TLS.
 - A wait ends within a second, because a signal just before the system call would otherwise not be handled.
 - A client socket may connect to itself when the kernel picks the target port as the source port; `finish_connect`
   treats that as a refused connection.

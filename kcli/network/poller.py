@@ -64,7 +64,7 @@ class Poller:
             self._wake_out.send(b"w")
 
     def close(self) -> None:
-        """Close the descriptors of this process. Nothing is unregistered: a forked parent goes on waiting."""
+        """Close the descriptors of this process. Nothing is unregistered, so that the parent of a fork goes on."""
         with contextlib.suppress(OSError):  # a kqueue does not exist in a child
             self._select.close()
         self._wake_in.close()

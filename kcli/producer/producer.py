@@ -104,6 +104,8 @@ class Producer:
     the producer, and must not wait for it. Leaving the `with` block flushes and closes; after an exception it closes
     only. `close` raises no error of a record: it logs the number of the records that are not stored and their first
     error, with the level WARNING. So does the end of a program that has not closed its producer; it sends nothing.
+
+    A forked process makes a producer of its own: there the methods raise `kcli.ForkedClient`, and `close` does nothing.
     """
 
     def __init__(

@@ -38,3 +38,11 @@ def test_a_channel_whose_removal_a_signal_interrupted_is_removed_again() -> None
             poller.unwatch(channel)
         poller.unwatch(channel)
         assert channel.watched_events == 0
+
+
+def test_a_kqueue_that_a_fork_has_not_copied_does_not_keep_the_wakeup_sockets_open() -> None:
+    poller = Poller()
+    poller._select.close()
+    with patch.object(poller._select, "close", side_effect=OSError(9, "Bad file descriptor")):
+        poller.close()
+    assert (poller._wake_in.fileno(), poller._wake_out.fileno()) == (-1, -1)
