@@ -30,7 +30,10 @@ ALSO_PUBLIC = (
     "kcli.client.request_future.RequestFuture",
     "kcli.consumer.share.share_consumer.ShareConsumer",
     "kcli.admin.snapshots.SnapshotStore",
+    "kcli.protocol.records.columns.RecordColumns",
     "kcli.schemas.registry_client.SchemaRegistry",
+    "kcli.schemas.serializers.SchemaDeserializer",
+    "kcli.schemas.serializers.SchemaSerializer",
     "kcli.spark.commit_listener.commit_to_group",
     "kcli.spark.register",
 )

@@ -31,6 +31,7 @@ PYRIGHT = "pyright@1.1.414"
 GIVEN = {
     "bootstrap": "import typing\nbootstrap: str = typing.cast(typing.Any, None)",
     "frame": "import typing, pyspark.sql\nframe: pyspark.sql.DataFrame = typing.cast(typing.Any, None)",
+    "registry_url": 'registry_url = "http://localhost:8081"',
     "spark": "import typing, pyspark.sql\nspark: pyspark.sql.SparkSession = typing.cast(typing.Any, None)",
 }
 UNTYPED = ("pandas", "polars", "pyarrow", "pyspark")  # packages without types: what they return is unknown
