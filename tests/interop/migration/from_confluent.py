@@ -196,7 +196,7 @@ def admin_day(at: str, topic: str) -> tuple[list[str], int, list[str]]:
     with Admin(at, timeout_ms=20_000) as admin:
         plan = admin.plan_alterations({topic: Wanted(settings={"cleanup.policy": "compact,delete"})})
         changes = [f"{row.key[1]}: {row.new}" for row in plan.changes]
-        admin.alter_topics(plan)
+        admin.alter(plan)
         cut = admin.plan_truncation({topic: [0]}, Place.offset(4))
         start = admin.truncate(cut)[TopicPartition(topic, 0)]
         groups = list(admin.list_groups(match=topic).listed)

@@ -147,11 +147,12 @@ def topics_and_settings(at: str, topic: str) -> tuple[str, int, str | None, bool
         except BrokerError as error:
             answer = error.code.name
         wanted = Wanted(partitions=3, settings={"retention.ms": "60000"})
-        changed = admin.alter_topics(admin.plan_alterations({name: wanted}))
+        admin.alter(admin.plan_alterations({name: wanted}))
+        setting = admin.describe_configs(name, keys=["retention.ms"])[name]["retention.ms"]
         partitions = len(admin.describe_topics(name)[name].partitions)
         admin.delete_topics(admin.plan_topic_deletion(name))
         exists = any(info.name == name for info in admin.list_topics())
-    return answer, partitions, changed[name, "retention.ms"], exists
+    return answer, partitions, setting.value, exists
 
 
 def producer_and_consumer_threads(at: str, topic: str) -> tuple[bool, bool]:
