@@ -1,7 +1,7 @@
 """Shared value types: partitions, nodes, offsets; the internal topics. Ground: imports nothing of kcli."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 #: The topics of the brokers' own state (org.apache.kafka.common.internals.Topic).
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -9,6 +9,9 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 SHARE_GROUPS_TOPIC = "__share_group_state"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_GROUPS_TOPIC})
 
+
+#: What has settings, besides loggers.
+ResourceKind: TypeAlias = Literal["topic", "broker", "group", "client-metrics"]
 
 #: The principal of a client without TLS and SASL.
 ANONYMOUS = "User:ANONYMOUS"

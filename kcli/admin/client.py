@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kcli.admin.assignments import LiveGroup
     from kcli.admin.cluster import ClusterDescription
-    from kcli.admin.configs import ResourceKind, Setting
+    from kcli.admin.configs import Setting
     from kcli.admin.explain.findings import Finding
     from kcli.admin.groups.group import Group, GroupMember
     from kcli.admin.groups.group_conditions import WaitResult
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kcli.client.metrics import MetricGroups
     from kcli.client.requests import Results
     from kcli.log_place import Place
-    from kcli.structs import TopicPartition
+    from kcli.structs import ResourceKind, TopicPartition
 
 DEFAULT_REASON = "removed with kcli"
 

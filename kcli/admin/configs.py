@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kcli.admin.topics import ask_controller
 from kcli.client.requests import Located, Results, ask_any, ask_each
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsResponse,
     )
-    from kcli.structs import Node
+    from kcli.structs import Node, ResourceKind
 
 T = TypeVar("T")
 
@@ -33,7 +33,6 @@ CLIENT_METRICS = 16
 GROUP = 32
 ALL_BROKERS = ""
 
-ResourceKind: TypeAlias = Literal["topic", "broker", "group", "client-metrics"]
 NUMBERS: Mapping[ResourceKind, int] = {
     "topic": TOPIC,
     "broker": BROKER,

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kcli.client.requests import Results
 from kcli.errors import ConfigError, KcliError, NotFound
 from kcli.private_files import make_folder
-from kcli.structs import OffsetAndMetadata, TopicPartition
+from kcli.structs import OffsetAndMetadata, ResourceKind, TopicPartition
 from kcli.whole_files import replacing, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kcli.admin.configs import ResourceKind
     from kcli.client.consumer_network_client import ConsumerNetworkClient
 
 OFFSETS, SETTINGS = "offsets", "settings"

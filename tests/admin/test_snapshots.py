@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.admin.configs import ResourceKind
 from kcli.admin.snapshots import (
     KINDS_OF_SETTINGS,
     OFFSETS,
@@ -25,7 +24,7 @@ from kcli.admin.snapshots import (
     new_id,
 )
 from kcli.errors import ConfigError, NotFound
-from kcli.structs import OffsetAndMetadata, TopicPartition
+from kcli.structs import OffsetAndMetadata, ResourceKind, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 IDS = {"t": "00000000-0000-0000-0000-000000000001"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcli import Admin, BrokerError, ConfigError, NotFound, PlanRefused, Refused, Wanted
-from kcli.admin.configs import ResourceKind
+from kcli.structs import ResourceKind
 from tests.cli.fake import run_kcli
 from tests.interop.shapes import wait_until
 from tests.real_kafka import OwnBroker

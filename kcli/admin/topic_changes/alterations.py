@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from kcli.admin.configs import ALL_BROKERS, NUMBERS, OwnSetting, ResourceKind, alter_configs, own_settings
+from kcli.admin.configs import ALL_BROKERS, NUMBERS, OwnSetting, alter_configs, own_settings
 from kcli.admin.offsets.checks import check_cluster
 from kcli.admin.plan import Applied, Plan, Row, write_saved
 from kcli.admin.snapshots import KINDS_OF_SETTINGS, Change, Snapshot, SnapshotStore, kind_of_settings, new_snapshot
@@ -15,6 +15,7 @@ from kcli.client.requests import half_deadline
 from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, ConfigError, KcliError, Refused
 from kcli.settings import is_secret
+from kcli.structs import ResourceKind
 from kcli.text import did_you_mean, format_time
 
 if TYPE_CHECKING:

@@ -1,9 +1,8 @@
 """Manual pages, a table for completion, files for type checkers, made from code: `python -m kcli.cli.docs [FOLDER]`.
 
 `tree.read_tree` reads all commands from the parser's whole tree as plain data. `man`, `configuration` and `spark_page`
-make a `page.Page` each, which `page` renders as troff or as plain text; `completion_table` has the table,
-`keyword_types` and `stub` the files for type checkers; `__main__` writes the files. `guide.md` and `library.md` are
-written by hand.
+make a `page.Page` each, which `page` renders as troff or as plain text; `completion_table` has the table, `type_files`
+those for type checkers; `__main__` writes the files. `guide.md` and `library.md` are written by hand.
 
 No threads. Only `kcli help` imports the parts that it needs; the rest is a separate program.
 

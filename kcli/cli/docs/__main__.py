@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 from kcli.cli.completion.scripts import FILES, SCRIPTS
-from kcli.cli.docs import completion_table, configuration, keyword_types, man, spark_page, stub
+from kcli.cli.docs import completion_table, configuration, man, spark_page
 from kcli.cli.docs.page import troff
 from kcli.cli.docs.tree import read_tree
+from kcli.cli.docs.type_files import type_files
 
 
 def main(folder: Path) -> None:
@@ -25,7 +26,7 @@ def generated() -> dict[str, str]:
     """Return the text of every generated file by its path in the repository."""
     commands = read_tree()
     files = {"kcli/cli/completion/command_table.json": completion_table.table(commands)}
-    files |= {module.PATH: module.text() for module in (keyword_types, stub)}
+    files |= type_files()
     files |= {f"completions/{FILES[shell]}": script for shell, script in SCRIPTS.items()}
     pages = (man.overview(), configuration.page(), spark_page.page(), *map(man.page, commands))
     return files | {f"man/{page.file_name}": troff(page) for page in pages}

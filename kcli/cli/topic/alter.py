@@ -13,11 +13,11 @@ from kcli.cli.run_plan import Execute, View, run_plan, undo_command
 from kcli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kcli.admin.configs import ResourceKind
     from kcli.admin.plan import Plan
     from kcli.admin.topic_changes.alterations import Alteration
     from kcli.cli.output.report import Item
     from kcli.client.consumer_network_client import ConsumerNetworkClient
+    from kcli.structs import ResourceKind
 
 
 def run(

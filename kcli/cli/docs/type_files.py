@@ -1,13 +1,13 @@
-"""The module `kcli.client.keyword_types`: the keyword settings of the library's clients, for type checkers."""
+"""The files for type checkers: keyword settings of the library's clients, and the stub with the public names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import kcli
 from kcli.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kcli.settings import Setting
 
-PATH = "kcli/client/keyword_types.py"
 _HEAD = '''\
 """Keyword settings of `Admin`, `Consumer` and `Producer`, for type checkers.
 
@@ -36,8 +36,19 @@ _TYPES = {
 _ADDRESSES = "bootstrap.servers"  # a list too, although it has a parser of text of its own
 
 
-def text() -> str:
-    """Return the source text of the module."""
+def type_files() -> dict[str, str]:
+    """Return the text of each file by its path in the repository."""
+    return {"kcli/__init__.pyi": _stub(), "kcli/client/keyword_types.py": _keyword_types()}
+
+
+def _stub() -> str:
+    """Return the stub: type checkers do not see names that `kcli` imports when they are used."""
+    names = sorted((home, name) for name, home in vars(kcli)["_HOME"].items())  # the stub hides it
+    imports = "".join(f"from {home} import {name} as {name}\n" for home, name in names)
+    return f"{imports}\n__version__: str\n"
+
+
+def _keyword_types() -> str:
     admin = _declared(ClientConfig)
     del admin[_ADDRESSES]  # it is the first parameter of Admin
     classes = (
