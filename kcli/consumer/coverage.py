@@ -28,6 +28,7 @@ class StopReason(Enum):
     RECORD_LIMIT = "the limit of records is reached"
     IDLE = "no record arrived for too long"
     INTERRUPTED = "interrupted"
+    FAILED = "an error ended the read"
 
 
 class PartitionCoverage(NamedTuple):

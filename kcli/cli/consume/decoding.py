@@ -25,8 +25,11 @@ from kcli.errors import ConfigError
 from kcli.schemas.serdes import WITH_SCHEMA, DecodeError, make_decoder
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from kcli.cli.consume.expressions import Expression, Results
     from kcli.cli.consume.options import DecodeOptions
+    from kcli.errors import TimeoutExpired
     from kcli.protocol.records.columns import RecordColumns
     from kcli.schemas.registry_client import SchemaRegistry
     from kcli.schemas.serdes import Decoder, Side
@@ -118,12 +121,16 @@ class Decoding:
         self._pending: list[_Failure] = []
         self._first: dict[str, _Failure] = {}
         self.counts: dict[str, int] = {}
+        #: The row of the last `apply` for which an expression takes too long, and the error; None without one.
+        self.late: tuple[int, TimeoutExpired] | None = None
 
     def apply(self, tp: TopicPartition, columns: RecordColumns) -> DecodedColumns:
         """Return the records for which --where is true, decoded and with the results of --select.
 
-        Call `count_failures` when it is known which of them are printed. Raise RegistryError.
+        They end before a record that is `late`. Call `count_failures` when it is known which of them are printed. Raise
+        RegistryError.
         """
+        self.late = None
         decoded: dict[str, list[Any]] = {
             side: decoder.decode(
                 tp.topic,
@@ -139,29 +146,35 @@ class Decoding:
         if self._where is not None or self._select is not None:
             objects = joined_spans(json_objects(tp, records, self.sides), len(records))
             records.lines = [text.decode() for text in objects.texts()]
+        rows = np.arange(len(records))
         if self._where is not None:
-            records = self._where_true(self._where, tp, records)
+            results = self._evaluated(self._where, tp, records, rows)
+            rows = np.flatnonzero([done and bool(result) for done, result in results])
+            if len(rows) < len(records):
+                records = records.take(rows)
         if self._select is not None:
-            records.selected = self._results(self._select, tp, records)
+            results = self._evaluated(self._select, tp, records, rows)
+            if len(results) < len(records):
+                records = records.take(slice(0, len(results)))
+            records.selected = [result if done else [] for done, result in results]
         return records
 
-    def _where_true(self, where: Expression, tp: TopicPartition, records: DecodedColumns) -> DecodedColumns:
-        results = self._evaluated(where, tp, records)
-        mask = np.fromiter((done and bool(result) for done, result in results), np.bool_, len(results))
-        return records if mask.all() else records.take(mask)
+    def _evaluated(
+        self, expression: Expression, tp: TopicPartition, records: DecodedColumns, rows: NDArray[np.intp]
+    ) -> Results:
+        """Return the result of the expression for each record before one that is late, and note the failures.
 
-    def _results(self, select: Expression, tp: TopicPartition, records: DecodedColumns) -> list[list[str]]:
-        return [result if done else [] for done, result in self._evaluated(select, tp, records)]
-
-    def _evaluated(self, expression: Expression, tp: TopicPartition, records: DecodedColumns) -> Results:
-        """Return the result of the expression for each record, and note the failures."""
+        `rows` are the rows of the records in the columns of `apply`.
+        """
         assert records.lines is not None
 
         def place(row: int) -> str:
             topic, partition = _owner(tp, records, row)
             return f"{topic} {partition} offset {int(records.offsets[row])}"
 
-        results = expression.results(records.lines, place)
+        results, late = expression.results(records.lines, place)
+        if late is not None:
+            self.late = int(rows[len(results)]), late
         errors = [None if done else self._with_hint(result) for done, result in results]
         self._fail(expression.option, tp, records, errors)
         return results

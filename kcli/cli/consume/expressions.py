@@ -59,6 +59,7 @@ class Expression:
             program = jq.compile(wrapped.format(f"(\n{text}\n)"))
         except ValueError as error:
             raise ConfigError(f"{option}: {text!r} is not a valid jq expression: {_problem(error)}") from None
+        self._program, self._result = program, result
         self._row = mmap.mmap(-1, _SIZE.size)
         asked, self._ask = wide_pipe()  # for a whole part: this halves the waiting
         self._answer, answered = os.pipe()
@@ -69,10 +70,11 @@ class Expression:
         os.close(answered)
         self._end = finalize(self, _end, pid, self._ask, self._answer)
 
-    def results(self, lines: list[str], place: Callable[[int], str]) -> Results:
+    def results(self, lines: list[str], place: Callable[[int], str]) -> tuple[Results, TimeoutExpired | None]:
         """Return the result for each record in JSON. `place` names the record of a row.
 
-        Raise TimeoutExpired if a record takes too long. After KeyboardInterrupt the expression cannot be used again.
+        If a record takes too long, return the results of the records before it, and the error. After that, and after
+        KeyboardInterrupt, the expression cannot be used again.
         """
         try:
             _write(self._ask, marshal.dumps(lines))
@@ -83,8 +85,19 @@ class Expression:
         except (EOFError, BrokenPipeError):
             row = _SIZE.unpack(self._row[:])[0]
             late = f"{self.option} takes longer than {self._limit_s:g} s (--timeout) for {place(row)}"
-            raise TimeoutExpired(late) from None
-        return results
+            # The other process has ended with its results. Here the same records end, too, so a signal waits for one.
+            return [_result(self._program, self._result, line) for line in lines[:row]], TimeoutExpired(late)
+        return results, None
+
+
+def _result(program: Any, result: Callable[[Any], Any], line: str) -> tuple[bool, Any]:
+    """Return whether a record succeeded, and its result, or the message of the error."""
+    try:
+        return True, result(program.input_text(line))
+    except StopIteration:
+        return False, "the expression has halted"
+    except ValueError as error:
+        return False, str(error)
 
 
 def _evaluate(
@@ -107,12 +120,7 @@ def _evaluate(
                 if (now := monotonic()) >= renew:  # not for each record: a call of the system costs as much as a record
                     signal.setitimer(signal.ITIMER_PROF, limit_s + slack_s)
                     renew = now + slack_s
-                try:
-                    results.append((True, result(program.input_text(line))))
-                except StopIteration:
-                    results.append((False, "the expression has halted"))
-                except ValueError as error:
-                    results.append((False, str(error)))
+                results.append(_result(program, result, line))
             signal.setitimer(signal.ITIMER_PROF, 0)
             _write(1, marshal.dumps(results))
     finally:

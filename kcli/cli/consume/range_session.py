@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kcli.cli import exit_status
 from kcli.cli.consume import reports
@@ -19,7 +19,7 @@ from kcli.cli.environment import StopSignals
 from kcli.cli.output.progress import Progress
 from kcli.consumer.coverage import PartitionCoverage, ReadCoverage, StopReason, is_bounded
 from kcli.consumer.subscription import FetchPosition
-from kcli.errors import NotFound
+from kcli.errors import KcliError, NotFound
 from kcli.structs import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
@@ -160,8 +160,22 @@ def print_ranges(
         report(note)
     sink = Sink(env.stdout_bytes)
     partitions = PartitionReports(env, reader.coverage, with_notes=not options.quiet, failures_in_table=with_table)
+    started_ms, stop = None, StopReason.FAILED
+
+    def coverage() -> ReadCoverage:
+        return ReadCoverage.of(reader.coverage(), stop, printed.first_unprinted)
+
+    def coverage_items() -> list[dict[str, Any]]:
+        return [] if started_ms is None else reports.coverage_items(coverage(), reader.ranges, printed.counts)
+
+    def report_coverage(started_ms: float) -> None:
+        partitions.report()
+        if with_table:
+            env.report_lines(reports.coverage_table(coverage(), reader.ranges, printed.counts).split("\n"))
+        options.report_stats(env, printed, started_ms)
+
     try:
-        with complete_document(options.renderer, sink):
+        with complete_document(options.renderer, sink, coverage_items):
             resolution = reader.resolve(deadline_ms)
             resolved = resolution.values
             if options.checkpoint is not None:
@@ -170,15 +184,15 @@ def print_ranges(
             partitions.report()
             started_ms = env.clock.now_ms()
             stop = _print_ranges(env, client, reader, options, printed, partitions, sink, distance)
+    except KcliError:
+        if started_ms is not None:
+            report_coverage(started_ms)
+        raise
     finally:
         failing = reader.retry_states()
         reader.close()
-    partitions.report()
-    coverage = ReadCoverage.of(reader.coverage(), stop, printed.first_unprinted)
-    if with_table:
-        env.report_lines(reports.coverage_table(coverage, reader.ranges, printed.counts).split("\n"))
-    options.report_stats(env, printed, started_ms)
-    status = options.status(reports.read_status(coverage))
+    report_coverage(started_ms)
+    status = options.status(reports.read_status(coverage()))
     if stop is StopReason.IDLE and failing:  # no record arrived because none could
         for sentence in unreadable(failing):
             env.report(f"kcli: {sentence}")

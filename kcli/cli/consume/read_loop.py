@@ -58,8 +58,13 @@ def print_records(
         if limits.is_reached(printed.total.records):
             return StopReason.RECORD_LIMIT
         batches = _poll(source, _poll_ms(limits, clock.now_ms() - idle_since))
-        for tp, columns in batches:
-            printer.print(tp, columns)
+        for number, (tp, columns) in enumerate(batches):
+            try:
+                printer.print(tp, columns)
+            except KcliError:
+                for later in batches[number + 1 :]:
+                    printer.stop_at(*later)
+                raise
         after_poll()
         if batches:
             idle_since = clock.now_ms()
@@ -127,7 +132,7 @@ class RecordPrinter:
         mask = self._until_signal(lambda: matching_rows(filters, columns))
         if mask is not None:
             return columns.take(mask)
-        self._stop_at(tp, columns)
+        self.stop_at(tp, columns)
         return columns.take(slice(0, 0))
 
     def _until_signal(self, step: Callable[[], T]) -> T | None:
@@ -143,7 +148,7 @@ class RecordPrinter:
             pass
         return None
 
-    def _stop_at(self, tp: TopicPartition, columns: RecordColumns) -> None:
+    def stop_at(self, tp: TopicPartition, columns: RecordColumns) -> None:
         """Note that none of these records is printed."""
         for first_tp, offset in first_offsets(tp, columns).items():
             self.printed.stop_at(first_tp, offset)
@@ -155,17 +160,31 @@ class RecordPrinter:
             if not (self.interrupt.requested or self.options.limits.is_reached(self.printed.total.records)):
                 for first_tp, offset in first_offsets(tp, part).items():
                     self._before_part(first_tp, offset)
-                decoded = self._until_signal(partial(decoding.apply, tp, part))
+                try:
+                    decoded = self._until_signal(partial(decoding.apply, tp, part))
+                except KcliError:
+                    self.stop_at(tp, columns.take(slice(row, None)))
+                    raise
             if decoded is None:
-                self._stop_at(tp, columns.take(slice(row, None)))
+                self.stop_at(tp, columns.take(slice(row, None)))
                 return
             self._print(tp, decoded)
+            if decoding.late is not None:
+                self._stop_before_late(tp, columns.take(slice(row + decoding.late[0], None)))
             decoding.count_failures(self.printed.first_unprinted)
+            if decoding.late is not None and not self.options.limits.is_reached(self.printed.total.records):
+                raise decoding.late[1]
+
+    def _stop_before_late(self, tp: TopicPartition, columns: RecordColumns) -> None:
+        """Note that none of these records is printed: an expression takes too long for the first."""
+        for first_tp, offset in first_offsets(tp, columns).items():
+            self._before_part(first_tp, offset)
+        self.stop_at(tp, columns)
 
     def _print(self, tp: TopicPartition, columns: RecordColumns) -> None:
         most = self.options.limits.max_records
         if most is not None and len(columns) > (room := most - self.printed.total.records):
-            self._stop_at(tp, columns.take(slice(room, None)))
+            self.stop_at(tp, columns.take(slice(room, None)))
             columns = columns.take(slice(0, room))
         if len(columns):
             self.write_batch(tp, columns)

@@ -31,6 +31,7 @@ _STOPPED = {
     StopReason.RECORD_LIMIT: "--max-messages reached",
     StopReason.IDLE: "--idle-timeout reached",
     StopReason.INTERRUPTED: "interrupted",
+    StopReason.FAILED: "stopped by an error",
 }
 
 

@@ -56,6 +56,7 @@ class Read:
         grep: str | None = None,
         part_rows: int = 1024,
         limit_s: float = 60.0,
+        may_fail: bool = False,
         interrupt: Callable[[list[bytes]], StopSignals] = lambda written: StopSignals(lambda: None),
         **options: Any,
     ) -> None:
@@ -83,7 +84,13 @@ class Read:
             lambda tp, offset: self.holds.append((tp, offset)),
         )
         polls = Polls(*((P0, batch) for batch in batches))
-        self.stop = print_records(polls, printer, ManualClock(), offsets_passed=lambda: 0)
+        self.error: KcliError | None = None
+        try:
+            self.stop = print_records(polls, printer, ManualClock(), offsets_passed=lambda: 0)
+        except KcliError as error:
+            if not may_fail:
+                raise
+            self.error = error
 
     @property
     def lines(self) -> list[Any]:
@@ -261,6 +268,44 @@ def test_an_expression_takes_no_longer_than_the_timeout_for_a_record(option: str
         TimeoutExpired, match=rf"^--{option} takes longer than 0.2 s \(--timeout\) for orders 0 offset 1$"
     ):
         Read(orders(1, 2), limit_s=0.2, **{option: "if .offset == 1 then last(repeat(1)) else 1 end"})
+
+
+ENDLESS = "if .offset == 3 then last(repeat(1)) elif .offset == 2 then error else .offset != 0 end"
+
+
+@pytest.mark.parametrize("part_rows", [2, 1024])
+def test_the_matches_before_a_record_that_takes_too_long_are_printed(part_rows: int) -> None:
+    read = Read(orders(0, 1, 2, 3, 4), may_fail=True, limit_s=0.2, part_rows=part_rows, where=ENDLESS)
+    assert isinstance(read.error, TimeoutExpired)
+    assert "orders 0 offset 3" in str(read.error)
+    assert read.members("offset") == [1]
+    assert read.printed.first_unprinted == {P0: 3}
+    assert read.holds[-1] == (P0, 3), "nothing is committed from there on"
+    assert read.decoding.counts == {"--where": 1}
+
+
+def test_the_results_of_select_before_a_record_that_takes_too_long_are_printed() -> None:
+    select = "if .offset == 3 then last(repeat(1)) else .offset end"
+    read = Read(orders(0, 1, 2, 3, 4), may_fail=True, limit_s=0.2, where=".offset != 1", select=select)
+    assert isinstance(read.error, TimeoutExpired)
+    assert read.lines == [0, 2]
+    assert read.printed.first_unprinted == {P0: 3}
+
+
+def test_a_limit_that_is_reached_before_a_record_that_takes_too_long_is_no_failure() -> None:
+    read = Read(orders(0, 1, 2, 3, 4), limit=1, limit_s=0.2, where=ENDLESS)
+    assert (read.stop, read.members("offset")) == (StopReason.RECORD_LIMIT, [1])
+
+
+def test_records_after_one_that_takes_too_long_are_not_covered() -> None:
+    merged = columns(record(b"1"), record(b"2"), record(b"3"), record(b"4"))
+    import numpy as np
+
+    merged.partitions = np.array([0, 0, 1, 0])
+    where = "if .partition == 1 then last(repeat(1)) else true end"
+    read = Read(merged, orders(5), may_fail=True, limit_s=0.2, where=where)
+    assert read.members("offset") == [0, 1]
+    assert read.printed.first_unprinted == {P1: 2, P0: 3}
 
 
 def test_merged_records_keep_the_partition_of_each_failure() -> None:
