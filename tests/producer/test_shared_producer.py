@@ -17,39 +17,8 @@ from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.client.request_future import RequestFuture
 from kcli.producer.batches import RecordMetadata
 from kcli.producer.callables import ProducerRecord
+from tests.producer.sending_threads import check_over_restarts, send_in_threads, stored
 from tests.real_kafka import Kafka, OwnBroker
-
-RecordFutures = list[RequestFuture[RecordMetadata]]
-
-
-def stored(kafka: Kafka | OwnBroker, topic: str) -> list[tuple[int, int, bytes | None]]:
-    with Consumer(topic, bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
-        return [(record.partition, record.offset, record.value) for record in consumer.records(to_end=True)]
-
-
-def send_in_threads(
-    producer: Producer, topic: str, threads: int, records: int, while_they_send: Callable[[], object] = lambda: None
-) -> dict[bytes, RequestFuture[RecordMetadata]]:
-    """Send from several threads at a time; return the future of each value."""
-    futures: dict[bytes, RequestFuture[RecordMetadata]] = {}
-    failed: list[BaseException] = []
-
-    def send(number: int) -> None:
-        try:
-            for row in range(records):
-                value = b"%d-%d" % (number, row)
-                futures[value] = producer.send(topic, value, key=b"%d" % (row % 17) if number % 2 else None)
-        except BaseException as error:
-            failed.append(error)
-
-    senders = [threading.Thread(target=send, args=(number,)) for number in range(threads)]
-    for sender in senders:
-        sender.start()
-    while_they_send()
-    for sender in senders:
-        sender.join(120)
-    assert failed == []
-    return futures
 
 
 def test_threads_share_a_producer(any_kafka: Kafka) -> None:
@@ -70,19 +39,7 @@ def test_threads_share_a_producer(any_kafka: Kafka) -> None:
 
 
 def test_each_record_of_many_threads_is_stored_once_over_broker_kills(any_own_kafka: Callable[..., OwnBroker]) -> None:
-    node = any_own_kafka()
-    topic = node.new_topic(partitions=3)
-
-    def restart() -> None:
-        producer.send(topic, b"before the kill").result()
-        node.kill()
-        node.start()
-
-    with Producer(bootstrap_servers=node.bootstrap_servers) as producer:
-        futures = send_in_threads(producer, topic, threads=8, records=10_000, while_they_send=restart)
-        producer.flush()
-        assert [future.error for future in futures.values() if not future.succeeded] == []
-    assert Counter(value for _, _, value in stored(node, topic)) == Counter([*futures, b"before the kill"])
+    check_over_restarts(any_own_kafka(), threads=8, records=10_000, kills=1)
 
 
 def test_a_record_is_sent_without_another_call(any_kafka: Kafka) -> None:
@@ -115,7 +72,7 @@ def test_threads_share_a_transaction(any_kafka: Kafka) -> None:
 
 def test_a_callback_may_send_but_not_wait(any_kafka: Kafka, caplog: pytest.LogCaptureFixture) -> None:
     topic = any_kafka.new_topic()
-    second: RecordFutures = []
+    second: list[RequestFuture[RecordMetadata]] = []
     errors: list[KcliError | None] = []
 
     def send_next(_: RequestFuture[RecordMetadata]) -> None:
