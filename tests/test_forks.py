@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kcli import Admin, Consumer, Producer, forks
+from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.client.config import ClientConfig, ConsumerConfig
 from kcli.client.connect import connect
 from kcli.client.poll_permit import FairLock
@@ -302,6 +303,19 @@ def test_a_fork_that_python_is_not_told_of_is_noticed_before_the_network_is_used
 
     with client:
         assert f"process {os.getpid()}," in in_child(use)
+
+
+def test_a_record_for_a_producer_in_a_fork_that_python_is_not_told_of_raises_when_it_is_the_first() -> None:
+    """It would never be sent: the child has no thread of the producer."""
+
+    def use() -> None:
+        producer._closed, forks.pid = False, os.getppid()
+        producer.send("t", b"v")
+
+    with EmbeddedBroker() as broker, Producer(bootstrap_servers=broker.address) as producer:
+        producer.send(broker.create_topic("t"), b"v").result(30_000)
+        with pytest.raises(ForkedClient):
+            in_child(use)
 
 
 def test_a_child_makes_clients_of_its_own_and_so_does_its_child() -> None:

@@ -346,6 +346,7 @@ class ConsumerNetworkClient:
 
     def interrupt(self) -> None:
         """Make the current poll without `until`, or else the next one, return. May be called by any thread."""
+        self.require_own_process()
         if not self._has_served:
             self._has_served = True
             self._network.wakeup()
