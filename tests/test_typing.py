@@ -40,7 +40,8 @@ UNKNOWN = "reportUnknownVariableType reportUnknownMemberType reportUnknownArgume
 CALLS = """
 import os
 
-from kcli import Admin, AsyncAdmin, Consumer, ConsumerSettings, NewTopic, Producer, TopicPartition, Wanted
+from kcli import Admin, AsyncAdmin, AsyncConsumer, Consumer, Producer
+from kcli import ConsumerSettings, NewTopic, TopicPartition, Wanted
 
 consumer = Consumer("orders", bootstrap_servers="a:1,b:1", group_id=os.environ.get("GROUP"), max_poll_records="5")
 Consumer("orders", bootstrap_servers=["a:1", "b:1"], enable_auto_commit=False, value_deserializer=bytes.decode)
@@ -70,6 +71,10 @@ Admin("a:1", group_id="billing")  # a setting of another client
 Admin("a:1", request_timeout_ms=[])  # a list for a number
 AsyncAdmin("a:1", client_id="tool")
 AsyncAdmin("a:1", group_id="billing")  # a setting of another client
+AsyncConsumer("orders", group_id="billing")
+AsyncConsumer("orders", group="billing")  # a misspelt setting
+admin.describe_configs("1", kind="broker")["1"]["log.retention.ms"].value
+admin.describe_configs("1", kind="brokers")  # a kind that there is not
 admin.create_topics([NewTopic("orders", 3)])
 admin.create_topics(["orders"])  # a name for a topic
 admin.plan_alterations({"orders": Wanted(partitions=6)})
@@ -110,6 +115,8 @@ def with_given_names(text: str) -> str:
     defined |= {
         alias.asname or alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
     }
+    defined |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    defined |= {node.arg for node in nodes if isinstance(node, ast.arg)}
     used = {node.id for node in nodes if isinstance(node, ast.Name)} - defined - {*dir(builtins)}
     given = [GIVEN[name] for name in sorted(used & GIVEN.keys())]
     if any(package in f"{given}{text}" for package in UNTYPED):
