@@ -112,6 +112,7 @@ def with_given_names(text: str) -> str:
     """Return a module that defines the names that the text around the example defines."""
     nodes = list(ast.walk(ast.parse(text)))
     defined = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    defined |= {node.arg for node in nodes if isinstance(node, ast.arg)}
     defined |= {
         alias.asname or alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
     }
