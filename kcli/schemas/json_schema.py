@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from importlib.util import find_spec
@@ -120,11 +121,10 @@ def _short(message: str) -> str:
     return message if len(message) <= _MAX_SHOWN else f"{message[:_MAX_SHOWN]}..."
 
 
-class _Steps:
-    """The steps that are left for the check of a value."""
+class _Steps(threading.local):
+    """The steps that are left for the check of a value: each thread checks one at a time."""
 
-    def __init__(self) -> None:
-        self.left = 0
+    left = 0
 
     def counted(self, keyword: Callable[..., Any]) -> Callable[..., Any]:
         """Return the check of a keyword that takes a step."""

@@ -19,6 +19,7 @@ is read by that one.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -36,6 +37,12 @@ _MAX_ANY_DEPTH = 5
 _WRAPPERS = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 
 
+class _AnyDepth(threading.local):
+    """The number of Any within Any that a thread is reading."""
+
+    depth = 0
+
+
 class MessageReader:
     """Payloads of the messages of one schema."""
 
@@ -43,7 +50,8 @@ class MessageReader:
         self._messages = messages
         self._converts: dict[str, Convert] = {}
         self._reads: dict[Any, Read] = {}
-        self._any_depth = 0
+        self._any = _AnyDepth()
+        self._building = threading.RLock()
 
     def read_message(self, name: str | None = None) -> Read:
         """Return the reader of payloads that are a message alone, by default the first of the schema."""
@@ -131,12 +139,13 @@ class MessageReader:
 
     def _convert(self, descriptor: Any) -> Convert:
         """Return the function that makes a value of a message."""
+        with self._building:  # another thread must not find a function whose fields are not complete
+            return self._converts.get(descriptor.full_name) or self._new_convert(descriptor)
+
+    def _new_convert(self, descriptor: Any) -> Convert:
         from google.protobuf.message_factory import GetMessageClass
 
         name = descriptor.full_name
-        known = self._converts.get(name)
-        if known is not None:
-            return known
         special = self._well_known(name)
         if special is not None:
             self._converts[name] = special
@@ -206,22 +215,22 @@ class MessageReader:
             return lambda message: [_json_value(part) for part in message.values]
         if name == "Value":
             return _json_value
-        return self._any if name == "Any" else None
+        return self._read_any if name == "Any" else None
 
-    def _any(self, message: Any) -> dict[str, Any]:
+    def _read_any(self, message: Any) -> dict[str, Any]:
         if not message.type_url and not message.value:
             return {}
         # The bytes of an Any are parsed here, so the depth that the parser allows does not limit Any within Any.
-        self._any_depth += 1
+        self._any.depth += 1
         try:
-            if self._any_depth > _MAX_ANY_DEPTH:
+            if self._any.depth > _MAX_ANY_DEPTH:
                 raise RecursionError
             name = message.type_url.rpartition("/")[2]
             value = self._by_name(name)(message.value)
         except ValueError:
             return {"@type": message.type_url, "value": message.value}
         finally:
-            self._any_depth -= 1
+            self._any.depth -= 1
         # The members of a type with its own form, such as Struct, may have any names, also "@type".
         fields = value if self._well_known(name) is None else {"value": value}
         return {"@type": message.type_url, **fields}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import doctest
 import pickle
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -260,6 +261,76 @@ def test_a_misspelt_property_of_the_registry_is_a_config_error(name: str) -> Non
 def test_the_credentials_of_connect_are_sent(fake: FakeRegistry) -> None:
     SchemaRegistry.connect(fake.url, basic_auth_user_info="ada:secret").subjects()
     assert fake.requests[-1].headers["Authorization"] == "Basic YWRhOnNlY3JldA=="
+
+
+# Threads
+
+
+def in_a_thread(act: Callable[[], Any]) -> threading.Thread:
+    thread = threading.Thread(target=act)
+    thread.start()
+    return thread
+
+
+def test_the_steps_of_a_check_are_those_of_its_thread(
+    registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_package("jsonschema")
+    monkeypatch.setattr("kcli.schemas.json_schema._LEAST_STEPS", 10)
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}}
+    serializer = SchemaSerializer("json-schema", registry, schema=schema, register=True)
+
+    class Large(dict[str, Any]):
+        """A value in the middle of whose check another thread checks a small one."""
+
+        def __contains__(self, name: object) -> bool:
+            in_a_thread(lambda: serializer.serialize("t", "value", (), {"a": [1]})).join()
+            return super().__contains__(name)
+
+    assert serializer.serialize("t", "value", (), Large(a=list(range(1000))))
+
+
+def test_a_message_that_another_thread_begins_to_read_is_read_whole(
+    registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_package("grpc_tools")
+    from kcli.schemas.protobuf import MessageReader
+
+    data = SchemaSerializer("protobuf", registry, schema=PROTO, message="Order", register=True).serialize(
+        "t", "value", (), {"total": 5, "tag": b"x"}
+    )
+    deserializer = SchemaDeserializer("protobuf", registry)
+    values: list[Any] = []
+    others: list[threading.Thread] = []
+    single = MessageReader._single
+
+    def read_meanwhile(self: MessageReader, field: Any) -> Any:
+        if not others:
+            others.append(in_a_thread(lambda: values.append(self.read_framed(5)(data or b""))))
+            others[0].join(0.2)  # it waits for this thread, or returns a value without fields
+        return single(self, field)
+
+    monkeypatch.setattr(MessageReader, "_single", read_meanwhile)
+    values.append(deserializer.deserialize("t", "value", (), data))
+    others[0].join()
+    assert values == [{"total": 5, "tag": b"x"}] * 2
+
+
+def test_many_threads_share_a_serializer_and_a_deserializer(fake: FakeRegistry, registry: SchemaRegistry) -> None:
+    serializer = SchemaSerializer("avro", registry, schema=ORDER, register=True)
+    deserializer = SchemaDeserializer("avro", registry)
+    read: list[tuple[int, Any]] = []
+
+    def work(first: int) -> None:
+        for total in range(first, first + 200):
+            data = serializer.serialize(f"t{total % 3}", "value", (), {"total": total})
+            read.append((total, deserializer.deserialize("t", "value", (), data)))
+
+    threads = [in_a_thread(lambda first=first: work(first)) for first in range(0, 1600, 200)]  # type: ignore[misc]
+    for thread in threads:
+        thread.join()
+    assert sorted(read, key=lambda pair: pair[0]) == [(total, {"total": total}) for total in range(1600)]
+    assert sorted(fake.subjects) == ["t0-value", "t1-value", "t2-value"]
 
 
 # The clients
