@@ -5,7 +5,7 @@ The library's face. Each name is imported when it is first used, so that `import
 - `Consumer` reads records, alone or as a member of a group.
 - `Producer` writes records.
 - `Admin` looks at topics, groups, offsets and assignments, and plans and applies changes to them.
-- `AsyncAdmin` and `AsyncConsumer` are the same for asyncio: coroutines in place of methods that wait.
+- `AsyncConsumer`, `AsyncProducer` and `AsyncAdmin` are the same for asyncio: coroutines in place of methods that wait.
 - Each class that a method of these takes or returns is a name here, too: `NewTopic`, `ConsumerRecord`, `Results`, ...
 - `total_lag` sums the lag of partitions, and says how many the sum leaves out.
 - `KcliError` is the base class of every error that kcli raises on purpose. The errors that the docstrings of methods
@@ -26,6 +26,7 @@ _HOME = {
     "Admin": "kcli.admin.client",
     "AsyncAdmin": "kcli.aio.async_admin",
     "AsyncConsumer": "kcli.aio.async_consumer",
+    "AsyncProducer": "kcli.aio.async_producer",
     "Consumer": "kcli.consumer.consumer",
     "Producer": "kcli.producer.producer",
     "AdminSettings": "kcli.client.keyword_types",

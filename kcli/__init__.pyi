@@ -36,6 +36,7 @@ from kcli.admin.transactions import FoundTransactions as FoundTransactions
 from kcli.admin.transactions import Transaction as Transaction
 from kcli.aio.async_admin import AsyncAdmin as AsyncAdmin
 from kcli.aio.async_consumer import AsyncConsumer as AsyncConsumer
+from kcli.aio.async_producer import AsyncProducer as AsyncProducer
 from kcli.assignors.forecast import Changes as Changes
 from kcli.assignors.forecast import Comparison as Comparison
 from kcli.client.config import ConsumerConfig as ConsumerConfig

@@ -133,6 +133,16 @@ _CONSUMER = {
     "topics": "Admin.list_topics()",
     "unassign": "unsubscribe()",
 }
+_PRODUCER = {
+    "create_batch": "send_many()",
+    "list_topics": "Admin.list_topics()",
+    "partitions_for": "partitions()",
+    "produce": "send()",
+    "produce_batch": "send_many()",
+    "purge": "close(flush=False)",
+    "send_batch": "send_many()",
+    "send_offsets_to_transaction": "send_offsets()",
+}
 _START_STOP = {"start": "`async with`, or the first call, which connects", "stop": "close()"}
 #: Methods by class.
 METHODS = {
@@ -140,16 +150,10 @@ METHODS = {
     "AsyncAdmin": {**_ADMIN, **_START_STOP},
     "AsyncConsumer": {**_CONSUMER, **_START_STOP, "getone": "anext(consumer.records())"},
     "Consumer": {**_CONSUMER, "stop": "close()"},
+    "AsyncProducer": {**_PRODUCER, **_START_STOP},
     "Producer": {
-        "create_batch": "send_many()",
-        "list_topics": "Admin.list_topics()",
-        "partitions_for": "partitions()",
-        "produce": "send()",
-        "produce_batch": "send_many()",
-        "purge": "close(flush=False)",
+        **_PRODUCER,
         "send_and_wait": "result() of the future that send() returns",
-        "send_batch": "send_many()",
-        "send_offsets_to_transaction": "send_offsets()",
         "stop": "close()",
     },
     "RequestFuture": {

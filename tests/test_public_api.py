@@ -20,7 +20,7 @@ from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.client.config import ConsumerConfig, ProducerConfig
 
 PUBLIC = sorted(kcli._HOME)
-TAUGHT = ("Admin", "AsyncAdmin", "AsyncConsumer", "Consumer", "Producer")
+TAUGHT = ("Admin", "AsyncAdmin", "AsyncConsumer", "AsyncProducer", "Consumer", "Producer")
 #: Classes of the library that `kcli` does not name, and what programs of its users call.
 ALSO_PUBLIC = (
     "kcli.broker.testing.control.Control",

@@ -7,6 +7,10 @@ parameters, types and docstring.
 An `AsyncConsumer` has `Received` in addition: the records of the last poll, and how far the tasks have got with them. A
 record of an `async for` costs no switch of threads; a poll costs one.
 
+An `AsyncProducer` calls `Producer.send` in the loop if nothing has to be waited for, which is the usual case. Otherwise
+the task waits, in the order of the calls, for what it lacks: the thread requests the metadata of a topic; the thread of
+the producer itself reports room and the end of a flush after its passes (`SendLoop.noticing`).
+
 Threads: everything of the client runs in its thread, and everything of the face in the event loop of the first call.
 What both touch says so where it is defined.
 
@@ -23,5 +27,8 @@ What both touch says so where it is defined.
 - The thread cannot know which records the tasks have got. So each call of the consumer begins with a look at `Received`
   and tells the subscription what is unread and what is in hand; and afterwards drops what the call has moved.
 - `asyncio.wait_for` cancels a step of an iteration, not the iteration: it is a class, because a generator would end.
+- The loop never waits for the turn of the `SendLoop`: a commit in the thread keeps it for a long time.
+- A task that sends lets others run after 100 records, before the next one: afterwards, a cancellation would hide that
+  the record is accepted. Sends of other tasks are not delayed, so that they keep their order.
 - The thread is a daemon and refers to no face, so that a forgotten one is collected, warned about, and closed.
 """

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from kcli.aio.received import Received
-from kcli.aio.threaded_client import ThreadedClient, changing, reading, with_parameters_of
+from kcli.aio.threaded_client import (
+    ThreadedClient,
+    changing,
+    is_coroutine_function,
+    reading,
+    refuse_coroutine_functions,
+    with_parameters_of,
+)
 from kcli.consumer.consumer import Consumer, ConsumerRecord
 from kcli.errors import WakeupError
 
@@ -27,6 +33,7 @@ _POLL_TO_END_MS = 500.0
 _FOREVER = float("inf")
 
 Item = TypeVar("Item")
+P = ParamSpec("P")
 Ends = dict["TopicPartition", int]
 #: A function, which runs in the thread, or a coroutine function, which runs in the event loop.
 RebalanceCallback = Callable[[list["TopicPartition"]], object]
@@ -119,6 +126,26 @@ class ThreadConsumer(Consumer):
             super().__exit__(*raised)
 
 
+def _moving(
+    method: Callable[Concatenate[Consumer, P], None],
+) -> Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, None]]:
+    """Return a coroutine method for a call that moves positions. No task gets a record until its end.
+
+    A cancellation is raised after that.
+    """
+
+    @functools.wraps(method)
+    async def call(self: AsyncConsumer, /, *arguments: P.args, **named: P.kwargs) -> None:
+        await self._started()
+        with self._received.held():
+            function = functools.partial(method, self._client, *arguments, **named)
+            cancelled = await self._thread.run_to_its_end(self._in_client(function))
+        if cancelled is not None:
+            raise cancelled
+
+    return call
+
+
 class AsyncConsumer(ThreadedClient[ThreadConsumer]):
     """`Consumer` for asyncio: the same parameters, methods, results and errors; methods that wait are coroutines.
 
@@ -147,9 +174,7 @@ class AsyncConsumer(ThreadedClient[ThreadConsumer]):
 
     @with_parameters_of(Consumer)
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        for name in ("on_consume", "on_commit", "key_deserializer", "value_deserializer"):
-            if _is_coroutine_function(named.get(name)):
-                raise TypeError(f"{name} must be a function, not a coroutine function")
+        refuse_coroutine_functions(named, "on_consume", "on_commit", "key_deserializer", "value_deserializer")
         consumer = ThreadConsumer(*arguments, **named)
         super().__init__(consumer, consumer._client)
         self._received = consumer.received
@@ -194,7 +219,7 @@ class AsyncConsumer(ThreadedClient[ThreadConsumer]):
         received.ask()
         deadline = loop.time() + timeout_ms / 1000
         left_ms, is_at_end = timeout_ms, False
-        while not received.has_unread and not is_at_end:
+        while not received.is_ready and not is_at_end:
             if self._filling is None:
                 is_at_end = await self._poll_once(min(left_ms, _LONGEST_POLL_MS), ends)
             else:
@@ -202,7 +227,7 @@ class AsyncConsumer(ThreadedClient[ThreadConsumer]):
             if left_ms <= 0:
                 break
             left_ms = max(0.0, (deadline - loop.time()) * 1000)
-        return received.has_unread
+        return received.is_ready
 
     async def _poll_once(self, timeout_ms: float, ends: Ends | None) -> bool:
         failure, self._failure = self._failure, None
@@ -251,20 +276,20 @@ class AsyncConsumer(ThreadedClient[ThreadConsumer]):
 
         def call(partitions: list[TopicPartition]) -> None:
             with without_wakeups():
-                if _is_coroutine_function(callback):
+                if is_coroutine_function(callback):
                     thread.call_back(callback, partitions)
                 else:
                     callback(partitions)
 
         return call
 
-    _subscribe = changing(Consumer.subscribe)
-    unsubscribe = changing(Consumer.unsubscribe)
-    assign = changing(Consumer.assign)
-    seek = changing(Consumer.seek)
-    seek_to_beginning = changing(Consumer.seek_to_beginning)
-    seek_to_end = changing(Consumer.seek_to_end)
-    pause = changing(Consumer.pause)
+    _subscribe = _moving(Consumer.subscribe)
+    unsubscribe = _moving(Consumer.unsubscribe)
+    assign = _moving(Consumer.assign)
+    seek = _moving(Consumer.seek)
+    seek_to_beginning = _moving(Consumer.seek_to_beginning)
+    seek_to_end = _moving(Consumer.seek_to_end)
+    pause = _moving(Consumer.pause)
     resume = changing(Consumer.resume)
     position = reading(Consumer.position)
     take_resets = changing(Consumer.take_resets)
@@ -294,13 +319,13 @@ class AsyncConsumer(ThreadedClient[ThreadConsumer]):
 
         It comes after the calls of other tasks. A cancellation is raised at its end.
         """
-        self._received.stop()
+        self._received.hold()
         await self._thread.close(functools.partial(self._client.close, timeout_ms))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._received.stop()
+        self._received.hold()
         await super().__aexit__(kind, error, traceback)
 
 
@@ -332,7 +357,3 @@ class _ColumnIterator(_Iterator["tuple[TopicPartition, RecordColumns]"]):
             for part in self._received.take(1).items():
                 return part
         raise StopAsyncIteration
-
-
-def _is_coroutine_function(function: object) -> TypeGuard[Callable[..., Awaitable[object]]]:
-    return callable(function) and any(map(inspect.iscoroutinefunction, (function, function.__call__)))

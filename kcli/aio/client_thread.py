@@ -100,7 +100,7 @@ class ClientThread:
         self._forget_wakeup = forget_wakeup
         self._calls: _Calls = queue.SimpleQueue()
         self._callback: Callback | None = None
-        self._lock = threading.Lock()  # for the next two attributes
+        self._lock = threading.RLock()  # for the next two attributes; a collected client calls `abandon` anywhere
         self._running: Call[Any] | None = None
         self._waiting = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -129,7 +129,7 @@ class ClientThread:
 
         Raise KcliError in another loop than that of the first call, and after `close`; ForkedClient in a child.
         """
-        self._start()
+        self.start()
         if self._closing is not None and self._current_callback() is None:
             raise KcliError(f"{self.name} is closed")
         assert self._loop is not None
@@ -142,6 +142,10 @@ class ClientThread:
             self._cancelled(call)
             raise
 
+    async def run_to_its_end(self, function: Callable[[], object]) -> asyncio.CancelledError | None:
+        """Run a function as `run`, wait for its end, and return a cancellation of the task in the meantime."""
+        return await _until_done(asyncio.ensure_future(self.run(function)))
+
     async def close(self, function: Callable[[], None]) -> None:
         """Run the last function, and end the thread. A cancellation is raised after that. Safe to call twice.
 
@@ -149,24 +153,15 @@ class ClientThread:
         """
         if self._made_in != forks.pid:
             return
-        self._start()
+        self.start()
         self.refuse_in_callback("close")
         assert self._loop is not None
         if self._closing is None:
             self._closing = self._loop.create_future()
             self._put(Call(function, self._closing))
             self._calls.put(None)
-        cancelled: asyncio.CancelledError | None = None
-        while not self._closing.done():
-            try:
-                await asyncio.wait([self._closing])
-            except asyncio.CancelledError as error:
-                cancelled = error
-        failure = self._closing.exception()
-        if cancelled is not None:
-            raise cancelled from failure
-        if failure is not None:
-            raise failure
+        if (cancelled := await _until_done(self._closing)) is not None:
+            raise cancelled
 
     def abandon(self, function: Callable[[], object]) -> None:
         """Run the last function without a loop, and end the thread. For a client that nobody can close any more."""
@@ -179,7 +174,8 @@ class ClientThread:
             if self._running is not None and self._running.wakes:
                 self._wake(self._running)
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start the thread for the running loop. KcliError if it belongs to another, ForkedClient in a child."""
         forks.require_own_process(self._made_in)
         loop = asyncio.get_running_loop()
         if self._loop is None:
@@ -281,3 +277,17 @@ class ClientThread:
             raise KcliError("the task of the callback was cancelled")
         if (failure := done.exception()) is not None:
             raise failure
+
+
+async def _until_done(future: asyncio.Future[Any]) -> asyncio.CancelledError | None:
+    """Wait for a future, and raise its error. Return a cancellation of the task in the meantime."""
+    cancelled: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None and future.exception() is not None:
+        raise cancelled from future.exception()
+    future.result()
+    return cancelled

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.consumer.consumer import ConsumerRecord
@@ -72,14 +73,19 @@ class Received:
         self._deserialized = deserialized
         self._lock = threading.Lock()  # for the list
         self._parts: list[Part] = []
-        self._is_stopped = False
+        self._holds = 0
         self.records: Iterator[ConsumerRecord] = iter(())
 
     # --- for the tasks
 
     @property
     def has_unread(self) -> bool:
-        return not self._is_stopped and any(part.has_unread for part in self._parts)
+        return any(part.has_unread for part in self._parts)
+
+    @property
+    def is_ready(self) -> bool:
+        """A task can get records now."""
+        return not self._holds and self.has_unread
 
     def ask(self) -> None:
         """Count all returned rows as handled, and continue `records` with the unread ones."""
@@ -92,16 +98,25 @@ class Received:
     def take(self, parts: int | None = None) -> dict[TopicPartition, RecordColumns]:
         """Return the unread rows of the next parts, by default of all."""
         self.ask()
-        return {} if self._is_stopped else {part.tp: part.take_rest() for part in self._parts[:parts]}
+        return {} if self._holds else {part.tp: part.take_rest() for part in self._parts[:parts]}
 
-    def stop(self) -> None:
-        """Return nothing more: the consumer is being closed."""
-        self._is_stopped = True
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Return nothing while a call moves positions, because it would not know of it."""
+        self.hold()
+        try:
+            yield
+        finally:
+            self._holds -= 1
+
+    def hold(self) -> None:
+        """Return nothing more."""
+        self._holds += 1
         self.records = iter(())
 
     def _records(self) -> Iterator[ConsumerRecord]:
         deserialized = self._deserialized
-        for part in [] if self._is_stopped else self._parts:
+        for part in [] if self._holds else self._parts:
             topic, partition = tp = part.tp
             row = part.returned
             for record in part.columns.take(slice(row, None)) if row else part.columns:

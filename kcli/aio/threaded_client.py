@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeGuard, TypeVar
 
 from kcli.aio.client_thread import ClientThread
 from kcli.arguments import add_names_elsewhere
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-    from kcli.client.consumer_network_client import ConsumerNetworkClient
 
 
 class Client(Protocol):
@@ -23,6 +22,13 @@ class Client(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> object: ...
+
+
+class Waits(Protocol):
+    """The part of a client whose waits `wakeup` ends."""
+
+    def wakeup(self) -> None: ...
+    def forget_wakeup(self) -> None: ...
 
 
 P = ParamSpec("P")
@@ -41,9 +47,9 @@ class ThreadedClient(Generic[C_co]):
     def __init_subclass__(cls) -> None:
         add_names_elsewhere(cls)
 
-    def __init__(self, client: C_co, network: ConsumerNetworkClient) -> None:
+    def __init__(self, client: C_co, waits: Waits) -> None:
         self._client = client
-        self._thread = ClientThread(f"kcli-{type(self).__name__}", network.wakeup, network.forget_wakeup)
+        self._thread = ClientThread(f"kcli-{type(self).__name__}", waits.wakeup, waits.forget_wakeup)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._client!r}>"
@@ -113,6 +119,18 @@ def _coroutine(
         return await self._thread.run(self._in_client(function), wakes=wakes)
 
     return call
+
+
+def is_coroutine_function(function: object) -> TypeGuard[Callable[..., Awaitable[object]]]:
+    """Return whether a call of this object returns a coroutine."""
+    return callable(function) and any(map(inspect.iscoroutinefunction, (function, function.__call__)))
+
+
+def refuse_coroutine_functions(arguments: Mapping[str, object], *names: str) -> None:
+    """Raise TypeError for a coroutine function among the arguments of these names: nobody would await it."""
+    for name in names:
+        if is_coroutine_function(arguments.get(name)):
+            raise TypeError(f"{name} must be a function, not a coroutine function")
 
 
 def with_parameters_of(

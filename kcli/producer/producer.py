@@ -174,6 +174,7 @@ class Producer:
             self._clock = self._client.clock
             self._wall_ms = self._client.clock.wall_ms
             self._closed = False
+            self._may_wait = True  # False: the caller of `send` has waited for the topic and for room
             self._loop = SendLoop(
                 config,
                 self._client,
@@ -228,7 +229,7 @@ class Producer:
             self._require_open()
         if self._callables is not NO_CALLABLES:
             given = ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
-            topic, value, key, partition, headers, timestamp_ms = self._callables.prepared(given, self.partitions)
+            topic, value, key, partition, headers, timestamp_ms = self._callables.prepared(given, self._known)
         size = RECORD_OVERHEAD_BYTES
         if type(value) is not bytes and value is not None:
             value = as_bytes("value", value)
@@ -255,11 +256,7 @@ class Producer:
             except WakeupError:
                 raise
             except KcliError as error:
-                loop.record_failed(1, error)
-                metadata = RecordMetadata(topic, -1 if partition is None else partition, -1, timestamp_ms)
-                self._callables.acknowledged(metadata, error)
-                future.fail(error)
-                return future
+                return self._refused(topic, partition, timestamp_ms, error)
         record = (topic, partition, value, key, timestamp_ms, headers or None, future)
         if self._transactions is None:
             intake.add(record, size)
@@ -269,6 +266,16 @@ class Producer:
                 intake.add(record, size)
         if loop.has_work_after_add:
             loop.after_add()
+        return future
+
+    def _refused(self, topic: str, partition: int | None, timestamp_ms: int, error: KcliError) -> RecordFuture:
+        """Return the failed future of a record that is not accepted."""
+        self._loop.record_failed(1, error)
+        future = _new_future(RecordFuture)
+        future.producer = self
+        metadata = RecordMetadata(topic, -1 if partition is None else partition, -1, timestamp_ms)
+        self._callables.acknowledged(metadata, error)
+        future.fail(error)
         return future
 
     def _require_open(self) -> None:
@@ -284,13 +291,13 @@ class Producer:
 
     def _prepare(self, topic: str, partition: int | None) -> None:
         """Wait for the metadata of a topic and for room, and check the partition."""
-        is_ready = isinstance(topic, str) and topic in self._intake.ready_topics
-        info = self._loop.topics[topic] if is_ready else self.partitions(topic)
+        info = self._known(topic)
         if partition is not None:
             if not isinstance(partition, int):
                 raise TypeError(f"the partition of a record is an int or None, not {type(partition).__name__}")
             check_partitions(info, (partition,))
-        self._wait_for_room()
+        if self._may_wait:
+            self._wait_for_room()
 
     def send_many(
         self,
@@ -343,11 +350,15 @@ class Producer:
         self._flush(_NO_DEADLINE_MS if timeout_ms is None else self._clock.now_ms() + timeout_ms)
 
     def _flush(self, deadline_ms: float) -> None:
+        self._loop.wait(self._flushed(), deadline_ms, "acknowledgements")
+
+    def _flushed(self) -> Callable[[], bool]:
+        """Send all records at once; return the condition that each of them is stored or failed."""
         accumulator = self._loop.accumulator
         with accumulator.lock:
             self._loop.take_in()
             generation = accumulator.close_batches()
-        self._loop.wait(lambda: not accumulator.has_batches(generation), deadline_ms, "acknowledgements")
+        return lambda: not accumulator.has_batches(generation)
 
     def wait_for(self, future: RequestFuture[Any], timeout_ms: float | None) -> None:
         """Return when the future of a record is done. TimeoutExpired after `timeout_ms`."""
@@ -556,6 +567,11 @@ class Producer:
         """
         self._client.require_own_process()
         return self._loop.partitions(topic)
+
+    def _known(self, topic: str) -> TopicInfo:
+        """Return the topic as the last record for it found it, and wait for a new one."""
+        ready = self._intake.ready_topics if self._may_wait else self._loop.topics
+        return self._loop.topics[topic] if isinstance(topic, str) and topic in ready else self.partitions(topic)
 
     def _wait_for_room(self) -> None:
         loop, limit = self._loop, self._config.buffer_memory

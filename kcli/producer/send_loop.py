@@ -12,12 +12,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli import logs
 from kcli.client.poll_permit import FairLock
 from kcli.error_codes import ErrorCode
-from kcli.errors import BrokerError, KcliError, TimeoutExpired
+from kcli.errors import BrokerError, KcliError, TimeoutExpired, WakeupError
 from kcli.producer.accumulator import Accumulator
 from kcli.producer.batches import HEADER_BYTES, Outcome, SizedRecords
 from kcli.producer.intake import Intake, SentRecord
@@ -44,12 +44,11 @@ _TAKEN_BY_ADDER_BYTES = 64 << 10
 _LONGEST_PAUSE_MS = 5
 
 
-class _Condition:
-    """What a thread waits for, and its wake-up."""
+class _Condition(NamedTuple):
+    """What a thread or a task waits for, and the function that lets it look again."""
 
-    def __init__(self, is_met: Callable[[], bool]) -> None:
-        self.is_met = is_met
-        self.met = threading.Event()
+    is_met: Callable[[], bool]
+    notify: Callable[[], object]
 
 
 class SendLoop:
@@ -95,6 +94,7 @@ class SendLoop:
         #: `after_add` is to be called after each record.
         self.has_work_after_add = not in_background
         self._update_room()
+        self._is_woken = False
         self._thread: threading.Thread | None = None
         if in_background:
             self._thread = threading.Thread(target=self._run, name=f"kcli producer {config.client_id}", daemon=True)
@@ -132,7 +132,7 @@ class SendLoop:
             self.abandon()
         finally:
             for condition in list(self._conditions):
-                condition.met.set()
+                condition.notify()
 
     def abandon(self) -> None:
         """Fail all records. A thread that adds one all the same calls this again (`after_add`)."""
@@ -169,7 +169,8 @@ class SendLoop:
         if self._thread is None:
             self._make_passes(is_met, deadline_ms, awaited)
             return
-        condition = _Condition(is_met)
+        met = threading.Event()
+        condition = _Condition(is_met, met.set)
         with self.accumulator.lock:
             if self.failure is None and is_met():
                 return
@@ -177,11 +178,32 @@ class SendLoop:
         self._client.interrupt()
         try:
             if self.failure is None:
-                self._wait_for_event(condition.met, deadline_ms, awaited)
+                self._wait_for_event(met, deadline_ms, awaited)
         finally:
             self._conditions.remove(condition)
         if self.failure is not None:
             raise self.failure
+
+    @contextmanager
+    def noticing(self, is_met: Callable[[], bool], notify: Callable[[], object]) -> Iterator[None]:
+        """Call `notify` after each pass of the background thread that finds the condition met, and after its end."""
+        condition = _Condition(is_met, notify)
+        self._conditions.append(condition)
+        try:
+            self._client.interrupt()  # the next pass evaluates it
+            yield
+        finally:
+            self._conditions.remove(condition)
+
+    def wakeup(self) -> None:
+        """Make the calls that `wait` now, or else the next one, raise WakeupError. May be called by any thread."""
+        self._is_woken = True
+        for condition in list(self._conditions):
+            condition.notify()
+
+    def forget_wakeup(self) -> None:
+        """Withdraw a `wakeup` that has not interrupted a call."""
+        self._is_woken = False
 
     def wait_for(self, future: RequestFuture[Any], deadline_ms: float) -> None:
         """Return when a future of this loop is done. Like `wait`, without a look at each pass."""
@@ -208,8 +230,11 @@ class SendLoop:
             raise KcliError("a callback of the producer must not wait for the producer: it would wait for itself")
 
     def _wait_for_event(self, event: threading.Event, deadline_ms: float, awaited: str) -> None:
-        left_ms = deadline_ms - self._clock.now_ms()
+        left_ms = 0.0 if self._is_woken else deadline_ms - self._clock.now_ms()
         is_in_time = event.wait(None if left_ms == _NEVER_MS else max(left_ms, 0) / 1000)
+        if self._is_woken:
+            self._is_woken = False
+            raise WakeupError("the wait was interrupted by wakeup")
         if not is_in_time:
             raise self._client.timed_out(awaited)
 
@@ -253,7 +278,7 @@ class SendLoop:
         """Let the threads go on whose conditions are met."""
         for condition in list(self._conditions):
             if condition.is_met():
-                condition.met.set()
+                condition.notify()
 
     def after_add(self) -> None:
         """Go on after records were added: with a pass, or by waking the background thread."""

@@ -170,6 +170,32 @@ def test_a_seek_in_an_iteration_drops_the_rest(any_kafka: Kafka) -> None:
     assert run(use()) == [0, 1, 8, 9]
 
 
+def test_a_pause_by_another_task_loses_and_doubles_no_record(any_kafka: Kafka) -> None:
+    topic = topic_of(any_kafka, 2_000)
+    tp = TopicPartition(topic, 0)
+
+    async def pause_and_resume(consumer: AsyncConsumer) -> None:
+        for _ in range(5):
+            await consumer.pause([tp])
+            await consumer.resume([tp])
+            await asyncio.sleep(0.01)
+
+    async def read(consumer: AsyncConsumer) -> list[int]:
+        offsets: list[int] = []
+        async for record in consumer.records(to_end=True):
+            offsets.append(record.offset)
+            if record.offset % 10 == 0:
+                await asyncio.sleep(0)
+        return offsets
+
+    async def use() -> list[int]:
+        async with consumer_of(any_kafka, topic, fetch_max_wait_ms=5) as consumer:
+            offsets, _ = await asyncio.gather(read(consumer), pause_and_resume(consumer))
+            return offsets + await read(consumer)  # a paused partition ends an iteration to the end
+
+    assert run(use()) == list(range(2_000))
+
+
 def test_two_tasks_share_the_records_of_a_consumer(any_kafka: Kafka) -> None:
     topic = topic_of(any_kafka, 500, partitions=2)
 
@@ -561,11 +587,11 @@ def test_a_forgotten_consumer_leaves_its_group_with_a_warning(any_kafka: Kafka) 
         warnings.simplefilter("always")
         run(use())
         gc.collect()
+        for thread in threading.enumerate():
+            if thread.name == "kcli-AsyncConsumer":
+                thread.join(LIMIT_S)
     texts = [str(entry.message) for entry in caught if entry.category is ResourceWarning]
     assert [text for text in texts if text.startswith("unclosed <AsyncConsumer of ")]
-    for thread in threading.enumerate():
-        if thread.name == "kcli-AsyncConsumer":
-            thread.join(LIMIT_S)
     assert members_of(any_kafka, group) == 0
     tp = TopicPartition(topic, 0)
     with Consumer(bootstrap_servers=any_kafka.bootstrap_servers, group_id=group) as consumer:

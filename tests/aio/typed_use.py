@@ -2,7 +2,15 @@
 
 from typing_extensions import assert_type
 
-from kcli import AsyncAdmin, AsyncConsumer, OffsetAndMetadata, TopicPartition
+from kcli import (
+    AsyncAdmin,
+    AsyncConsumer,
+    AsyncProducer,
+    OffsetAndMetadata,
+    RecordMetadata,
+    RequestFuture,
+    TopicPartition,
+)
 from kcli.admin.groups.survey import GroupSurvey
 from kcli.admin.topics import CreatedTopic
 from kcli.client.metadata import TopicInfo
@@ -43,3 +51,17 @@ async def consume() -> None:
         await consumer.seek(tp, "3")  # type: ignore[arg-type]
     AsyncConsumer("orders", group_idd="billing")  # type: ignore[call-arg]
     AsyncConsumer("orders", max_poll_records="ten", group_id=[])  # type: ignore[arg-type]
+
+
+async def produce() -> None:
+    async with AsyncProducer(linger_ms=5, value_serializer=str.encode) as producer:
+        assert_type(producer, AsyncProducer)
+        future = await producer.send("orders", "value", b"key", headers=[("name", b"value")])
+        assert_type(future, RequestFuture[RecordMetadata])
+        assert_type(await future, RecordMetadata)
+        assert_type((await producer.send_and_wait("orders", "value", partition=1)).offset, int)
+        async with producer.transaction():
+            await producer.send_offsets({TopicPartition("orders", 0): OffsetAndMetadata(3)}, "billing")
+        await producer.send(3, "value")  # type: ignore[arg-type]
+        await producer.send_offsets({}, 3)  # type: ignore[arg-type]
+    AsyncProducer(lingerms=5)  # type: ignore[call-arg]
