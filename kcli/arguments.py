@@ -54,9 +54,14 @@ def checked(*, unchecked: Collection[str] = (), **aliases: str) -> Callable[[C],
 
 def add_names_elsewhere(cls: type) -> None:
     """Let the names that other clients have for methods of a class raise an AttributeError that says what to use."""
-    for name, advice in other_clients.METHODS.get(cls.__name__, {}).items():
-        if name not in vars(cls):
-            setattr(cls, name, _NameElsewhere(cls.__name__, name, advice))
+    absent = {name: text for name, text in other_clients.METHODS.get(cls.__name__, {}).items() if name not in vars(cls)}
+    for name, advice in absent.items():
+        setattr(cls, name, _NameElsewhere(cls.__name__, name, advice))
+
+    def names_of(self: object) -> list[str]:
+        return [name for name in object.__dir__(self) if name not in absent]
+
+    cls.__dir__ = names_of  # type: ignore[method-assign, assignment]
 
 
 def check_duration(name: str, value: object, *, owner: str = "") -> None:

@@ -252,6 +252,9 @@ def test_names_of_other_clients_are_no_members() -> None:
     for owner, names in METHODS.items():
         cls = getattr(kcli, owner)
         assert not [name for name in names if hasattr(cls, name)]
+    with kcli.Admin("127.0.0.1:1") as admin:
+        assert "list_groups" in dir(admin)
+        assert not METHODS["Admin"].keys() & {*dir(admin)}
     assert "list_consumer_groups" in repr(vars(kcli.Admin)["list_consumer_groups"])
 
 
