@@ -40,7 +40,7 @@ UNKNOWN = "reportUnknownVariableType reportUnknownMemberType reportUnknownArgume
 CALLS = """
 import os
 
-from kcli import Admin, AsyncAdmin, AsyncConsumer, Consumer, Producer
+from kcli import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, Producer
 from kcli import ConsumerSettings, NewTopic, TopicPartition, Wanted
 
 consumer = Consumer("orders", bootstrap_servers="a:1,b:1", group_id=os.environ.get("GROUP"), max_poll_records="5")
@@ -64,6 +64,9 @@ Producer(linger_ms=1.5)  # a fraction
 Producer(sasl_pasword="secret")  # a misspelt setting
 producer.send("orders", b"1", headers={"a": b"1"})  # a dict of headers
 producer.send(b"orders", b"1")  # a topic as bytes
+
+AsyncProducer(linger_ms=10)
+AsyncProducer(linger_ms=1.5)  # a fraction
 
 admin = Admin("a:1", client_id="tool")
 Admin(bootstrap_servers=["a:1"])

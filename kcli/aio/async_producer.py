@@ -29,8 +29,8 @@ class AsyncProducer(ThreadedClient[Producer]):
     """`Producer` for asyncio: the same parameters, methods, results and errors; methods that wait are coroutines.
 
     >>> import asyncio
-    >>> from kcli import AsyncProducer
-    >>> async def write():
+    >>> from kcli import AsyncProducer, RecordMetadata
+    >>> async def write() -> RecordMetadata:
     ...     async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=10) as producer:
     ...         future = await producer.send("orders", b'{"amount": 3}', key=b"customer-7")
     ...         return await future
