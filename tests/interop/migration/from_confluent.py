@@ -12,6 +12,7 @@ from uuid import uuid4
 from kcli import (
     Admin,
     AsyncConsumer,
+    AsyncProducer,
     Consumer,
     KcliError,
     OffsetAndMetadata,
@@ -231,9 +232,11 @@ def asyncio_day(at: str, topic: str) -> tuple[int, list[bytes | None]]:
     """examples/asyncio_example.py: produce and consume in a web service's event loop."""
 
     async def run() -> tuple[int, list[bytes | None]]:
-        with Producer(bootstrap_servers=at) as producer:
-            offset = (await producer.send(topic, b"first", partition=0)).offset
+        async with AsyncProducer(bootstrap_servers=at) as producer:
+            future = await producer.send(topic, b"first", partition=0)
+            offset = (await future).offset
             await asyncio.gather(*(producer.send(topic, b"%d" % number) for number in range(5)))
+            await producer.flush()
         async with AsyncConsumer(topic, bootstrap_servers=at, auto_offset_reset="earliest") as consumer:
             values = [record.value async for record in consumer.records(to_end=True)]
         return offset, sorted(values)
