@@ -31,7 +31,6 @@ from typing import NamedTuple
 
 from tabulate import tabulate
 
-import kcli
 from kcli import Admin, Consumer, TopicPartition
 from tests.bench.library_clients import CASES, WARM_UP, values
 from tests.broker_process import BrokerProcess
@@ -187,8 +186,6 @@ def options_from(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str]) -> int:
     options = options_from(arguments)
-    needed = {"async-send": "AsyncProducer", "async-consume": "AsyncConsumer"}
-    options.cases = [case for case in options.cases if case not in needed or hasattr(kcli, needed[case])]
     with broker_for(options) as broker:
         broker.create_topic("read", PARTITIONS)
         if any("consume" in case for case in options.cases):

@@ -177,7 +177,7 @@ def confluent_produce_batch(at: str, topic: str, count: int) -> None:
 
 
 def kcli_async_send(at: str, topic: str, count: int) -> None:
-    from kcli import AsyncProducer  # type: ignore[attr-defined, unused-ignore]
+    from kcli import AsyncProducer
 
     async def run() -> None:
         async with AsyncProducer(bootstrap_servers=at, linger_ms=LINGER_MS, batch_size=BATCH_BYTES) as producer:
@@ -241,7 +241,7 @@ def kcli_consume(at: str, topic: str, count: int) -> int:
 
 
 def kcli_async_consume(at: str, topic: str, count: int) -> int:
-    from kcli import AsyncConsumer  # type: ignore[attr-defined, unused-ignore]
+    from kcli import AsyncConsumer
 
     async def run() -> int:
         read, left = 0, count
