@@ -352,11 +352,9 @@ def test_a_forgotten_client_is_closed_with_a_warning() -> None:
             warnings.simplefilter("always")
             del client
             gc.collect()
-        return caught
+        return [entry for entry in caught if "unclosed <Forgotten of " in str(entry.message)]
 
-    assert [(entry.category, "unclosed <Forgotten of " in str(entry.message)) for entry in forget(is_used=True)] == [
-        (ResourceWarning, True)
-    ]
+    assert [entry.category for entry in forget(is_used=True)] == [ResourceWarning]
     for thread in threading.enumerate():
         if thread.name == "kcli-Forgotten":
             thread.join(WAIT_S)
