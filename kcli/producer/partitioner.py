@@ -16,9 +16,9 @@ _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 _POSITIVE = 0x7FFFFFFF
 
-# Fewer keys are hashed one by one: the calls of numpy cost as much as 20 keys. Its import costs as much as 50,000, so
-# it is imported for many keys at a time, or when that many have been hashed one by one.
-_FEWEST_KEYS_WITH_NUMPY, _FEWEST_KEYS_FOR_IMPORT, _IMPORT_IS_WORTH_KEYS = 32, 2048, 50_000
+# Fewer keys are hashed one by one: the calls of numpy cost as much as 20 keys. Its import costs as much as 50,000: it
+# is imported for many keys at a time, or for a producer that has hashed many one by one, which will hash more.
+_FEWEST_KEYS_WITH_NUMPY, _FEWEST_KEYS_FOR_IMPORT, _IMPORT_IS_WORTH_KEYS = 32, 2048, 10_000
 _hashed_one_by_one = 0
 # Longer keys are hashed one by one, because each four bytes of the longest key cost a pass over all keys.
 _LONGEST_KEY_WITH_NUMPY = 256
