@@ -161,8 +161,7 @@ class AsyncProducer(ThreadedClient[Producer]):
         return self._waits[awaited]
 
     async def _until_room(self) -> None:
-        await self._thread.run(self._client._flushed, wakes=True)
-        await self._until(self._send_loop.has_room, None, "room")
+        await self._until(self._send_loop.room(), None, "room")
 
     async def flush(self, timeout_ms: float | None = None) -> None:
         """Send all records at once, and return when each of them is stored or failed, see `Producer.flush`."""

@@ -6,11 +6,12 @@ many records at a time from there, chooses their partitions (`partitioner`) and 
 have lingered, one request per leader, with retries and producer ids. Each batch reports an `Outcome` to the receivers
 of its records: a callback of `send_many`, or the futures of `send`.
 
-Threads: any number may call a `Producer`. `Intake` has a lock. All that comes after it belongs to the thread that
-drives the `SendLoop` at that moment: the background thread of the producer, or a caller that interrupts it (a
-transaction that ends, `send_many`, `flush`). Other threads wait for a condition that the driving thread evaluates after
-each pass. Without a background thread (`from_config(..., in_background=False)`: commands, Spark's tasks, tests) each
-call makes the passes itself. The client (connections, metadata) is the caller's if it was passed in.
+Threads: any number may call a `Producer`, and so may a signal handler, but for calls that wait. They add to the intake,
+whose queue needs no lock. All that comes after it belongs to the thread that drives the `SendLoop`: the background
+thread of the producer, or for a moment a caller that ends a transaction. Other threads wait for a condition that the
+driving thread evaluates in each pass. Without a background thread (`from_config(..., in_background=False)`: commands,
+Spark's tasks, tests) each call makes the passes itself. The client (connections, metadata) is the caller's if it was
+passed in.
 
 **Outcomes of a record.** There are three: stored (the future has a value), not stored (an error), and unknown: an error
 whose `possibly_stored` is True. It is unknown if one attempt left it open, and no later one found out:

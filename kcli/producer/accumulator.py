@@ -6,7 +6,6 @@ wait.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -27,8 +26,6 @@ class Accumulator:
     def __init__(
         self, *, batch_bytes: int, linger_ms: float, delivery_timeout_ms: float, limit_bytes: int | None = None
     ) -> None:
-        #: Held by a thread while it uses this object or a batch. Reentrant.
-        self.lock = threading.RLock()
         #: Estimated bytes of all records that are neither stored nor failed.
         self.buffered_bytes = 0
         self._batch_bytes = batch_bytes

@@ -108,7 +108,7 @@ class SizedRecords:
         self._data_bytes = _data_bytes(records)
         #: The number of records.
         self.count = len(self._data_bytes)
-        self._total_bytes = sum(self._data_bytes) + self.count * RECORD_OVERHEAD_BYTES
+        self.total_bytes = sum(self._data_bytes) + self.count * RECORD_OVERHEAD_BYTES
         self._ends: list[int] | None = None  # the sum of `_data_bytes` before each record, and before the end
 
     def select(self, indices: Sequence[int]) -> SizedRecords:
@@ -117,7 +117,7 @@ class SizedRecords:
 
     def all_fit(self, limit_bytes: int) -> bool:
         """Return whether no record is larger."""
-        return self._total_bytes <= limit_bytes or max(self._data_bytes) + RECORD_OVERHEAD_BYTES <= limit_bytes
+        return self.total_bytes <= limit_bytes or max(self._data_bytes) + RECORD_OVERHEAD_BYTES <= limit_bytes
 
     def larger_than(self, limit_bytes: int) -> list[bool]:
         """Return for each record whether it is larger."""
@@ -125,8 +125,8 @@ class SizedRecords:
 
     def fitting(self, start: int, room_bytes: int) -> tuple[int, int]:
         """Return the index after the last record from `start` on that fits into the room, and the sum of the sizes."""
-        if start == 0 and self._total_bytes <= room_bytes:  # nearly all calls
-            return self.count, self._total_bytes
+        if start == 0 and self.total_bytes <= room_bytes:  # nearly all calls
+            return self.count, self.total_bytes
         if self._ends is None:
             self._ends = list(accumulate(self._data_bytes, initial=0))
         limit = self._bytes_before(start) + room_bytes

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from kcli.producer.batches import SizedRecords
 from kcli.producer.record_future import RecordFuture
 from kcli.protocol.records.record import Headers
 
@@ -23,6 +24,14 @@ class SentRecord(NamedTuple):
     timestamp_ms: int
     headers: Headers | None
     future: RecordFuture
+
+
+class SentMany(NamedTuple):
+    """The records of one call of `send_many`."""
+
+    topic: str
+    partition: int | None
+    sized: SizedRecords
 
 
 class Intake:
@@ -55,7 +64,7 @@ class Intake:
         return len(self._records)
 
     def add(self, record: tuple[object, ...], size_bytes: int) -> None:
-        """Add a record, with the fields of `SentRecord`."""
+        """Add a record, a tuple with the fields of `SentRecord`, or the records of a `SentMany`."""
         self._records.append(record)
         self.size_bytes = total_bytes = self.size_bytes + size_bytes
         if total_bytes >= self._attend_bytes:
@@ -70,7 +79,7 @@ class Intake:
             return _NEVER_MS
         return 0.0 if self.size_bytes >= self._full_bytes else self._first_ms + linger_ms
 
-    def take(self) -> tuple[float, Sequence[SentRecord]]:
+    def take(self) -> tuple[float, Sequence[SentRecord | SentMany]]:
         """Take all records. Return the time at which the first was added, and the records."""
         first_ms, self._first_ms = min(self._first_ms, self._now_ms()), _NEVER_MS
         self.size_bytes = self._attend_bytes = 0

@@ -33,6 +33,7 @@ from kcli.producer.callables import (
     SendCallables,
     Serializer,
 )
+from kcli.producer.intake import SentMany
 from kcli.producer.record_checks import as_bytes, check_timestamp, checked_headers, checked_records
 from kcli.producer.record_future import RecordFuture
 from kcli.producer.send_loop import SendLoop
@@ -326,11 +327,11 @@ class Producer:
         self._require_open()
         self._prepare(topic, partition)
         loop, sized = self._loop, SizedRecords(records, CallbackReceiver(on_outcome or _ignore))
-        with loop.accumulator.lock, self._intake.lock:
+        with self._intake.lock:  # see `send`
             self._require_open()
-            loop.take_in()  # the records before
-            loop.append(loop.topics[topic], partition, sized, self._clock.now_ms())
-        loop.after_add()
+            self._intake.add(SentMany(topic, partition, sized), sized.total_bytes)
+        if loop.has_work_after_add:
+            loop.after_add(many=True)
 
     def poll(self, timeout_ms: float = 0) -> None:
         """Return after the next event of the network, or after `timeout_ms`.
@@ -354,11 +355,7 @@ class Producer:
 
     def _flushed(self) -> Callable[[], bool]:
         """Send all records at once; return the condition that each of them is stored or failed."""
-        accumulator = self._loop.accumulator
-        with accumulator.lock:
-            self._loop.take_in()
-            generation = accumulator.close_batches()
-        return lambda: not accumulator.has_batches(generation)
+        return self._loop.flushed()
 
     def wait_for(self, future: RequestFuture[Any], timeout_ms: float | None) -> None:
         """Return when the future of a record is done. TimeoutExpired after `timeout_ms`."""
@@ -505,7 +502,7 @@ class Producer:
         while True:
             self._flush(deadline_ms)
             with self._loop.driving():
-                with self._loop.accumulator.lock, self._intake.lock:
+                with self._intake.lock:
                     if self._loop.record_count:
                         continue  # another thread has sent a record since the flush
                     transactions.start_commit()
@@ -519,12 +516,9 @@ class Producer:
         transaction.timeout.ms. Raise OutcomeUnknown if it may be committed.
         """
         transactions, deadline_ms = self._required("abort_transaction"), self._block_deadline_ms(timeout_ms)
-        with self._loop.driving(), self._loop.accumulator.lock:
-            with self._intake.lock:
-                self._loop.take_in()
-                transactions.start_abort()
-            self._loop.sender.run()
-        self._flush(deadline_ms)
+        with self._loop.driving(), self._intake.lock:
+            transactions.start_abort()
+        self._flush(deadline_ms)  # the loop fails what is not sent
         with self._loop.driving():
             transactions.end(deadline_ms)
 
@@ -577,11 +571,8 @@ class Producer:
         loop, limit = self._loop, self._config.buffer_memory
         if loop.has_room() or loop.is_driving:  # a callback must not wait for other records
             return
-        with loop.accumulator.lock:
-            loop.take_in()
-            loop.accumulator.close_batches()
         deadline_ms = self._clock.now_ms() + self._config.max_block_ms
-        loop.wait(loop.has_room, deadline_ms, f"room among {limit} bytes (buffer.memory)")
+        loop.wait(loop.room(), deadline_ms, f"room among {limit} bytes (buffer.memory)")
 
 
 # A future without `__init__`: all its attributes have defaults.

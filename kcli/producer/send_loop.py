@@ -1,18 +1,20 @@
 """`SendLoop`: the way of records from the intake to the brokers, one pass after another.
 
-One thread at a time drives it: it makes the passes, and it alone polls the network. That is the background thread of
-the producer; a thread that ends a transaction takes its turn for that time. All threads may add to the intake, and put
-its records into batches with the lock of the accumulator. A thread that has to wait does it for a condition, which the
-driving thread evaluates in each pass.
+One thread at a time drives it: it makes the passes, and it alone touches batches and polls the network. That is the
+background thread of the producer; a thread that ends a transaction takes its turn for that time. All other threads add
+to the intake, and wait for a condition, which the driving thread evaluates in each pass. So a signal that interrupts
+them, such as Ctrl-C, finds no batch half changed.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kcli import logs
 from kcli.client.poll_permit import FairLock
@@ -20,7 +22,7 @@ from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError, TimeoutExpired, WakeupError
 from kcli.producer.accumulator import Accumulator
 from kcli.producer.batches import HEADER_BYTES, Outcome, SizedRecords
-from kcli.producer.intake import Intake, SentRecord
+from kcli.producer.intake import Intake, SentMany, SentRecord
 from kcli.producer.partitioner import StickyPartitioner, partition_for_key, rows_by_partition
 from kcli.producer.record_future import RecordRun
 from kcli.producer.sender import Sender
@@ -37,9 +39,9 @@ if TYPE_CHECKING:
 _NEVER_MS = float("inf")
 # The size up to which a batch grows while it waits, unless the user has set batch.size.
 _GROWN_BATCH_BYTES = 256 << 10
-# A thread that adds records puts them into batches by itself when there are as many bytes: the records are still in the
-# cache of the processor then, which the background thread would find empty.
-_TAKEN_BY_ADDER_BYTES = 64 << 10
+# A thread that adds records pauses when there are as many bytes, so that the background thread gets Python's lock and
+# takes them while they are in the cache of the processor. Without that it gets the lock every 5 ms.
+_PAUSE_BYTES, _PAUSE_S = 128 << 10, 0.000_05
 # The longest time without a pass while records are added, so that requests are written and responses are read.
 _LONGEST_PAUSE_MS = 5
 
@@ -89,7 +91,7 @@ class SendLoop:
         self._conditions: list[_Condition] = []
         #: The error that has ended the background thread.
         self.failure: KcliError | None = None
-        self._is_stopping = False
+        self._is_stopping = self._has_ended = False  # the background thread
         self._is_abandoned = False
         #: `after_add` is to be called after each record.
         self.has_work_after_add = not in_background
@@ -131,13 +133,14 @@ class SendLoop:
             self.failure = KcliError(f"the thread of the producer has failed: {type(error).__name__}: {error}")
             self.abandon()
         finally:
+            self._has_ended = True
             for condition in list(self._conditions):
                 condition.notify()
 
     def abandon(self) -> None:
         """Fail all records. A thread that adds one all the same calls this again (`after_add`)."""
         self._is_abandoned = self.has_work_after_add = True
-        with self.accumulator.lock:
+        with self.driving():
             self.take_in()
             self.sender.abandon()
 
@@ -152,13 +155,9 @@ class SendLoop:
         """Let the background thread look at the records of the intake. Called by the thread that adds one."""
         if self._thread is None or self.is_driving:
             return
-        lock = self.accumulator.lock
-        if self.intake.size_bytes >= _TAKEN_BY_ADDER_BYTES and lock.acquire(blocking=False):
-            try:
-                self.take_in()
-            finally:
-                lock.release()
         self._client.interrupt()
+        if self.intake.size_bytes >= _PAUSE_BYTES:
+            time.sleep(_PAUSE_S)
 
     def wait(self, is_met: Callable[[], bool], deadline_ms: float, awaited: str) -> None:
         """Return when the condition is met, which the driving thread evaluates. TimeoutExpired names what is awaited.
@@ -170,27 +169,21 @@ class SendLoop:
             self._make_passes(is_met, deadline_ms, awaited)
             return
         met = threading.Event()
-        condition = _Condition(is_met, met.set)
-        with self.accumulator.lock:
-            if self.failure is None and is_met():
-                return
-            self._conditions.append(condition)
-        self._client.interrupt()
-        try:
-            if self.failure is None:
-                self._wait_for_event(met, deadline_ms, awaited)
-        finally:
-            self._conditions.remove(condition)
+        with self.noticing(is_met, met.set):
+            self._wait_for_event(met, deadline_ms, awaited)
         if self.failure is not None:
             raise self.failure
 
     @contextmanager
     def noticing(self, is_met: Callable[[], bool], notify: Callable[[], object]) -> Iterator[None]:
-        """Call `notify` after each pass of the background thread that finds the condition met, and after its end."""
+        """Call `notify` in each pass of the background thread that finds the condition met, and after its end."""
         condition = _Condition(is_met, notify)
         self._conditions.append(condition)
         try:
-            self._client.interrupt()  # the next pass evaluates it
+            if self._has_ended:
+                notify()
+            else:
+                self._client.interrupt()  # the next pass evaluates it
             yield
         finally:
             self._conditions.remove(condition)
@@ -239,8 +232,10 @@ class SendLoop:
             raise self._client.timed_out(awaited)
 
     def _make_passes(self, is_met: Callable[[], bool], deadline_ms: float, awaited: str) -> None:
-        while not is_met():
+        while True:
             with self.driving():
+                if is_met():
+                    return
                 left_ms = deadline_ms - self._clock.now_ms()
                 if left_ms <= 0:
                     raise self._client.timed_out(awaited)
@@ -250,29 +245,24 @@ class SendLoop:
 
     def run_pass(self, timeout_ms: float) -> None:
         """Send due records and take responses. Return after the next event, or after `timeout_ms`."""
-        lock, linger_ms = self.accumulator.lock, self._config.linger_ms
-        with lock:
-            if self.intake.due_ms(linger_ms) <= self._clock.now_ms():
-                self.take_in()
-            self.sender.run()
-            waiting = self.accumulator.next_full()
-        if waiting:
+        linger_ms = self._config.linger_ms
+        self._release()
+        if self.intake.due_ms(linger_ms) <= self._clock.now_ms():
+            self.take_in()
+        self.sender.run()
+        if waiting := self.accumulator.next_full():
             self._client.poll(timeout_ms=0)  # write the requests, so that the brokers work on them in the meantime
-            with lock:
-                self.sender.encode(waiting)
-                self.sender.run()  # that poll may have taken the responses for which batches wait
-        with lock:
-            self._release()
-            lingering_ms = max(0.0, self.intake.due_ms(linger_ms) - self._clock.now_ms())
-            timeout_ms = min(timeout_ms, lingering_ms, self.sender.wait_ms())
-        self._client.poll(timeout_ms=timeout_ms)
-        with lock:
-            self.sender.run()
-            self._last_pass_ms = self._clock.now_ms()
-            self._drop_idle_topics(self._last_pass_ms)
-            self._pass_count += 1
-            self._update_room()
-            self._release()
+            self.sender.encode(waiting)
+            self.sender.run()  # that poll may have taken the responses for which batches wait
+        self._release()
+        lingering_ms = max(0.0, self.intake.due_ms(linger_ms) - self._clock.now_ms())
+        self._client.poll(timeout_ms=min(timeout_ms, lingering_ms, self.sender.wait_ms()))
+        self.sender.run()
+        self._last_pass_ms = self._clock.now_ms()
+        self._drop_idle_topics(self._last_pass_ms)
+        self._pass_count += 1
+        self._update_room()
+        self._release()
 
     def _release(self) -> None:
         """Let the threads go on whose conditions are met."""
@@ -280,15 +270,33 @@ class SendLoop:
             if condition.is_met():
                 condition.notify()
 
-    def after_add(self) -> None:
-        """Go on after records were added: with a pass, or by waking the background thread."""
+    def flushed(self) -> Callable[[], bool]:
+        """Return the condition that the records of now are stored or have failed. Its first evaluation sends them."""
+        generation: int | None = None
+
+        def is_met() -> bool:
+            nonlocal generation
+            if generation is None:
+                self.take_in()
+                generation = self.accumulator.close_batches()
+            return not self.accumulator.has_batches(generation)
+
+        return is_met
+
+    def room(self) -> Callable[[], bool]:
+        """Return the condition that there is room in buffer.memory. Its first evaluation sends all records."""
+        is_flushed = self.flushed()
+        return lambda: self.has_room() or is_flushed() or self.has_room()
+
+    def after_add(self, *, many: bool = False) -> None:
+        """Do what a producer without a thread, or one that is closed, has to do after a record was added."""
         if self._is_abandoned:
             self.abandon()
         elif self._thread is None:
             with self.driving():
+                if many:  # they make batches at once
+                    self.take_in()
                 self._run_if_due()
-        else:
-            self._client.interrupt()
 
     def _run_if_due(self) -> None:
         """Make a pass if records are due or the last pass is some time ago."""
@@ -305,11 +313,13 @@ class SendLoop:
             return
         self._expired_in = cluster
         latest_ms = now_ms - self._config.metadata_max_idle_ms
-        idle = {topic for topic, used_ms in self._used_ms.items() if used_ms <= latest_ms} - self.accumulator.topics
+        used_ms = dict(self._used_ms)  # other threads add to it
+        idle = {topic for topic, last_ms in used_ms.items() if last_ms <= latest_ms} - self.accumulator.topics
         if idle:
             self._client.metadata.drop_topics(idle)
             self.intake.ready_topics -= idle
-            self._used_ms = {topic: used_ms for topic, used_ms in self._used_ms.items() if topic not in idle}
+            for topic in idle:
+                self._used_ms.pop(topic, None)
 
     # Records
 
@@ -320,9 +330,8 @@ class SendLoop:
         """
         if not isinstance(topic, str):
             raise TypeError(f"the topic of a record is a str, not {type(topic).__name__}")
-        with self.accumulator.lock:
-            self._use(topic)
-            info = self._client.metadata.cluster.topics.get(topic)
+        self._use(topic)
+        info = self._client.metadata.cluster.topics.get(topic)
         if info is None or info.error:
             deadline_ms = self._clock.now_ms() + self._config.max_block_ms
             cluster = self._client.topics_metadata([topic], deadline_ms, self._await_metadata)
@@ -354,12 +363,20 @@ class SendLoop:
                 raise failure
 
     def take_in(self) -> None:
-        """Put the records of the intake into batches. The caller holds the lock of the accumulator."""
+        """Put the records of the intake into batches. Only for the driving thread."""
         since_ms, records = self.intake.take()
         topics = set(map(itemgetter(0), records))
+        has_many = SentMany in set(map(type, records))
         for topic in topics:
             own = records if len(topics) == 1 else [record for record in records if record[0] == topic]
-            self._take_in_topic(self._last_known(topic), own, since_ms)
+            info = self._last_known(topic)
+            for kind, group in groupby(own, type) if has_many else [(tuple, own)]:
+                if kind is SentMany:
+                    for many in cast("Iterable[SentMany]", group):
+                        self._append(info, many.partition, many.sized, since_ms)
+                else:
+                    self._take_in_topic(info, cast("Iterable[SentRecord]", group), since_ms)
+        self._update_room()
 
     def _last_known(self, topic: str) -> TopicInfo:
         """Return the partitions of a topic. If it has an error now, the next `send` waits for it, or reports it."""
@@ -371,7 +388,7 @@ class SendLoop:
             self.topics[topic] = info
         return self.topics[topic]
 
-    def _take_in_topic(self, info: TopicInfo, records: Sequence[SentRecord], since_ms: float) -> None:
+    def _take_in_topic(self, info: TopicInfo, records: Iterable[SentRecord], since_ms: float) -> None:
         _, partitions, values, keys, times_ms, headers, futures = zip(*records, strict=True)
         one_time = times_ms.count(times_ms[0]) == len(times_ms)
         columns = NewRecords(
@@ -382,10 +399,10 @@ class SendLoop:
         )
         receivers = RecordRun(info.name, futures, times_ms, self._on_ack).receivers()
         if partitions.count(None) == len(partitions):
-            self.append(info, None, SizedRecords(columns, receivers), since_ms)
+            self._append(info, None, SizedRecords(columns, receivers), since_ms)
             return
         for partition, rows in self._rows_by_partition(info, partitions, columns).items():
-            self.append(info, partition, SizedRecords(columns.select(rows), receivers.select(rows)), since_ms)
+            self._append(info, partition, SizedRecords(columns.select(rows), receivers.select(rows)), since_ms)
 
     def _rows_by_partition(
         self, info: TopicInfo, partitions: Sequence[int | None], columns: NewRecords
@@ -402,15 +419,9 @@ class SendLoop:
             rows.setdefault(partition, []).append(row)
         return rows
 
-    def append(self, info: TopicInfo, partition: int | None, sized: SizedRecords, now_ms: float) -> None:
-        """Put records into batches; `partition` None: by their keys. Report those that are too large.
-
-        The caller holds the lock of the accumulator.
-        """
-        self._append(info, partition, self._without_too_large(info.name, partition, sized), now_ms)
-        self._update_room()
-
     def _append(self, info: TopicInfo, partition: int | None, sized: SizedRecords, now_ms: float) -> None:
+        """Put records into batches; `partition` None: by their keys. Report those that are too large."""
+        sized = self._without_too_large(info.name, partition, sized)
         if partition is not None:
             self.accumulator.append(TopicPartition(info.name, partition), sized, now_ms)
             return
@@ -455,7 +466,7 @@ class SendLoop:
     @property
     def record_count(self) -> int:
         """The number of records that are neither stored nor failed."""
-        with self.accumulator.lock:
+        with self.driving():
             return len(self.intake) + self.accumulator.record_count
 
     @property

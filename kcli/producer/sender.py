@@ -238,12 +238,6 @@ class Sender:
     def _finish_request(
         self, node: Node, batches: list[ProducerBatch], request: ProduceRequest, future: RequestFuture[Any]
     ) -> None:
-        with self._accumulator.lock:
-            self._take_result(node, batches, request, future)
-
-    def _take_result(
-        self, node: Node, batches: list[ProducerBatch], request: ProduceRequest, future: RequestFuture[Any]
-    ) -> None:
         self._in_flight[node.id] -= 1
         if self._abandoned:
             return
@@ -397,8 +391,7 @@ class Sender:
             self._id_failures += 1
             self._id_retry_at_ms = self._client.clock.now_ms() + self._backoff.after(self._id_failures)
         else:
-            with self._accumulator.lock:
-                self._fail_all(error)
+            self._fail_all(error)
 
     def _fail_all(self, error: KcliError) -> None:
         """Fail the batches that wait to be sent, because no broker takes them."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from types import FrameType
 
 import pytest
 
@@ -184,3 +186,44 @@ def test_a_failure_of_its_thread_fails_the_records_and_later_calls(
     assert producer.send(topic, b"3").exception(timeout_ms=30_000) is not None
     monkeypatch.undo()
     producer.close()
+
+
+class Interrupted(Exception):
+    """Raised by a signal handler, like KeyboardInterrupt."""
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the signal came in a finalizer
+def test_signals_that_interrupt_calls_lose_and_double_no_record(any_kafka: Kafka) -> None:
+    topic = any_kafka.new_topic(partitions=3)
+    futures: dict[bytes, RequestFuture[RecordMetadata]] = {}
+    interrupted: set[bytes] = set()
+
+    def interrupt(_number: int, frame: FrameType | None) -> None:
+        if frame is not None and "kcli" in frame.f_globals["__name__"]:
+            raise Interrupted
+        signal.setitimer(signal.ITIMER_REAL, 0.000_01)  # not inside a call of the producer
+
+    with Producer(bootstrap_servers=any_kafka.bootstrap_servers) as producer:
+        producer.send(topic, b"first").result()
+        previous = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            for row in range(30_000):
+                if row % 300 == 0:
+                    signal.setitimer(signal.ITIMER_REAL, 0.000_2)
+                value = b"%d" % row
+                try:
+                    if row % 1000 == 999:
+                        producer.flush()
+                    futures[value] = producer.send(topic, value, key=value if row % 2 else None)
+                except Interrupted:
+                    interrupted.add(value)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, previous)
+        producer.flush()
+        assert [value for value, future in futures.items() if not future.succeeded] == []
+    assert interrupted
+    values = Counter(value for _, _, value in stored(any_kafka, topic))
+    assert set(values.values()) == {1}
+    assert futures.keys() - values.keys() == set()
+    assert values.keys() - futures.keys() - {b"first"} <= interrupted
