@@ -24,6 +24,7 @@ from kcli.consumer.group.kip848_protocol import (
 )
 from kcli.consumer.group.kip848_state import ACTIVE, Event, State, next_state
 from kcli.consumer.retry_backoff import LASTING
+from kcli.error_codes import ErrorCode
 from kcli.errors import BrokerError, KcliError
 from kcli.logs import RepeatedWarnings
 
@@ -67,6 +68,7 @@ class Kip848Member:
         self._timing = HeartbeatTiming()
         self._warnings = RepeatedWarnings("kcli.consumer.group")
         self._awaited: RequestFuture[ConsumerGroupHeartbeatResponse] | None = None
+        self._has_unanswered_join = False
         self._polled_ms = client.clock.now_ms()
 
     def __repr__(self) -> str:
@@ -251,6 +253,13 @@ class Kip848Member:
     def _refused(self, error: KcliError, node: Node, epoch: int) -> None:
         now_ms = self._client.clock.now_ms()
         reaction = reaction_to(error, epoch)
+        if not isinstance(error, BrokerError):
+            self._has_unanswered_join = epoch == 0
+        elif error.code == ErrorCode.UNRELEASED_INSTANCE_ID and self._has_unanswered_join:
+            # The broker has carried out that join, and refuses the repeated one: the holder is this member.
+            self._has_unanswered_join = False
+            self._client.send(node, leave_heartbeat(self.identity))
+            reaction = "retry"
         explained = explain(error, self.identity.group, self.identity.instance_id)
         self._sent_fields = None  # the broker may or may not have the fields
         self.problem = str(explained)

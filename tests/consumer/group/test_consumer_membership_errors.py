@@ -5,10 +5,12 @@ Codes are those of Kafka 4.3.1's coordinator, reactions those of Kafka's Java cl
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
+from kcli import Consumer
 from kcli.consumer.group.group_membership import NO_GENERATION
 from kcli.consumer.group.kip848_protocol import REACTIONS
 from kcli.error_codes import ErrorCode
@@ -18,6 +20,8 @@ from kcli.protocol.registry import ApiKey
 from kcli.structs import TopicPartition
 from tests.client.sasl_gate import ALICE, SaslGate
 from tests.consumer.group.kip848_cluster import HEARTBEAT, INTERVAL_MS, AssigningCluster, Member, refusal
+from tests.lossy_proxy import lossy_proxy
+from tests.real_kafka import Kafka
 
 T0, T1 = (TopicPartition("t", number) for number in range(2))
 FATAL = [code for code, reaction in REACTIONS.items() if reaction == "fail"]
@@ -346,3 +350,28 @@ def test_a_member_ends_when_its_credentials_are_withdrawn() -> None:
     assert isinstance(error, AuthenticationError)
     assert "SASL PLAIN: Authentication failed" in str(error)
     assert cluster.clock.now_ms() < 10_000
+
+
+@pytest.mark.parametrize("fault", ["cut", "short"])
+def test_a_static_member_whose_first_answer_is_lost_joins_nevertheless(any_kafka: Kafka, fault: str) -> None:
+    """The broker refuses the repeated join: UNRELEASED_INSTANCE_ID, owned by the member itself."""
+    topic = any_kafka.new_topic()
+    with lossy_proxy(any_kafka.bootstrap_servers, consumer_group_heartbeat=fault) as proxy:
+        settings = {"group_protocol": "consumer", "group_instance_id": "a", "auto_offset_reset": "earliest"}
+        with Consumer(topic, bootstrap_servers=proxy.address, group_id=any_kafka.new_name("g"), **settings) as consumer:  # type: ignore[arg-type]
+            while not proxy.requests[ApiKey.CONSUMER_GROUP_HEARTBEAT]:
+                consumer.poll(10)
+            proxy.lost.clear()
+            deadline = time.monotonic() + 60
+            while not consumer.assignment and time.monotonic() < deadline:
+                consumer.poll(100)
+            assert consumer.assignment == [TopicPartition(topic, 0)]
+
+
+def test_an_instance_of_another_member_is_refused_after_an_unanswered_join(cluster: AssigningCluster) -> None:
+    cluster.answer_next(HEARTBEAT, lambda _request: b"\x7f\0\0\1" + b"\0" * 40)
+    member = Member(cluster, **{"group.instance.id": "a"})
+    for _ in range(3):
+        cluster.answer_next(HEARTBEAT, answers(ErrorCode.UNRELEASED_INSTANCE_ID))
+    assert "UNRELEASED_INSTANCE_ID" in str(member.error(60_000))
+    assert [request.member_epoch for request in cluster.heartbeats()][-3:] == [0, -2, 0]
