@@ -353,7 +353,9 @@ class ConsumerConfig(ClientConfig):
         300_000, "Longest time between polls; after it the member leaves the group.", at_least=1
     )
     max_poll_records: Int | None = setting(
-        None, "Most records that one poll of Consumer returns; not set: those of one response.", at_least=1
+        None,
+        "Most records that one poll of Consumer returns; not set: 500 in a group, else those of one response.",
+        at_least=1,
     )
     check_crcs: Boolean = setting(True, "Verify the checksum of every record batch.")
     auto_offset_reset: String = setting(

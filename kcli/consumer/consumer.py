@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 _CLOSE_TIMEOUT_MS = 30_000.0
 _POLL_MS = 500.0
+# A member shows that it lives, and commits, only between polls; so a poll must not bring work for minutes.
+_POLLED_BY_MEMBERS = 500
 _AFTER_CLOSE = ("close", "_close_after_an_exception")
 
 
@@ -268,6 +270,8 @@ class Consumer:
         lookup = None if self._group is None else self._group.lookup
         self._loop = FetchLoop(self._client, self.subscription, config, lookup=lookup)
         self._loop.fetcher.buffer.max_records = config.max_poll_records
+        if config.max_poll_records is None and config.group_id is not None:
+            self._loop.fetcher.buffer.max_records = _POLLED_BY_MEMBERS
         self._loop.tasks.append(UnknownTopics(self._client, self.subscription))
         if self._group is not None:
             self._loop.tasks.append(self._group)
