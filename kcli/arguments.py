@@ -153,7 +153,7 @@ class _Parameters:
         if (close := closest_name(name, self._by_name)) is not None:
             return f"{text}; did you mean {close}?"
         own = [*([f"*{self._variadic.name}"] if self._variadic else []), *self._by_name]
-        return f"{text}; it has {format_alternatives(own) or 'none'}"
+        return f"{text}; it has {format_alternatives(own) if own else 'none'}"
 
 
 class Parameter:

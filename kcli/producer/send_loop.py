@@ -129,6 +129,8 @@ class SendLoop:
                 with self.driving():
                     self.run_pass(_NEVER_MS)
         except BaseException as error:
+            if self._is_stopping:  # a callback has closed the producer
+                return
             logs.warning("kcli.producer", "the thread of the producer has failed", with_traceback=True)
             self.failure = KcliError(f"the thread of the producer has failed: {type(error).__name__}: {error}")
             self.abandon()

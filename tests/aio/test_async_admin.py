@@ -43,7 +43,8 @@ def test_topics_are_created_described_and_deleted(any_kafka: Kafka) -> None:
             assert (await admin.create_topic(name, 3)).name == name
             with pytest.raises(BrokerError, match="TOPIC_ALREADY_EXISTS"):
                 await admin.create_topic(name)
-            described = await admin.describe_topics(name, "absent")
+            while name not in (described := await admin.describe_topics(name, "absent")).values:
+                await asyncio.sleep(0)  # the brokers learn of a topic a little after its creation
             assert len(described.values[name].partitions) == 3
             assert isinstance(described.errors["absent"], BrokerError)
             assert described.errors["absent"].code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
