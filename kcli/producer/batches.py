@@ -94,7 +94,7 @@ class CallbackReceiver:
     def report(self, first: int, outcome: Outcome) -> None:
         try:
             self._on_outcome(outcome)
-        except Exception:
+        except (Exception, SystemExit):
             text = "a callback of send_many has failed; its exception is ignored"
             logs.warning("kcli.producer", text, with_traceback=True)
 

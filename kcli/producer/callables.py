@@ -81,7 +81,7 @@ def call_on_ack(on_ack: OnAck, metadata: RecordMetadata, error: KcliError | None
     """Call `on_ack`; an exception is logged."""
     try:
         on_ack(metadata, error)
-    except Exception:
+    except (Exception, SystemExit):
         _log_failure("on_ack")
 
 

@@ -71,7 +71,7 @@ class RecordFuture(RequestFuture[RecordMetadata]):
         while self.done and self._callbacks:
             try:
                 self._call_back()
-            except Exception:
+            except (Exception, SystemExit):  # which would end the thread of the producer, and nothing else
                 text = "a callback of a record has failed; its exception is ignored"
                 logs.warning("kcli.producer", text, with_traceback=True)
 

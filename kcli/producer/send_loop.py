@@ -42,6 +42,8 @@ _GROWN_BATCH_BYTES = 256 << 10
 # A thread that adds records pauses when there are as many bytes, so that the background thread gets Python's lock and
 # takes them while they are in the cache of the processor. Without that it gets the lock every 5 ms.
 _PAUSE_BYTES, _PAUSE_S = 128 << 10, 0.000_05
+# Kafka's limit, because the name is part of the name of a folder.
+_LONGEST_TOPIC = 249
 # The longest time without a pass while records are added, so that requests are written and responses are read.
 _LONGEST_PAUSE_MS = 5
 
@@ -332,6 +334,9 @@ class SendLoop:
         """
         if not isinstance(topic, str):
             raise TypeError(f"the topic of a record is a str, not {type(topic).__name__}")
+        if len(topic) > _LONGEST_TOPIC or not topic.isascii():  # it would make each request for metadata invalid
+            text = f"the name of a topic has at most {_LONGEST_TOPIC} characters: letters, digits, dots, _ and -"
+            raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
         self._use(topic)
         info = self._client.metadata.cluster.topics.get(topic)
         if info is None or info.error:

@@ -14,7 +14,7 @@ from types import FrameType
 
 import pytest
 
-from kcli import Consumer, KcliError, Producer, TimeoutExpired, TransactionFailed
+from kcli import BrokerError, Consumer, KcliError, Producer, TimeoutExpired, TransactionFailed
 from kcli.broker.testing.embedded import EmbeddedBroker
 from kcli.client.request_future import RequestFuture
 from kcli.producer.batches import RecordMetadata
@@ -227,3 +227,29 @@ def test_signals_that_interrupt_calls_lose_and_double_no_record(any_kafka: Kafka
     assert set(values.values()) == {1}
     assert futures.keys() - values.keys() == set()
     assert values.keys() - futures.keys() - {b"first"} <= interrupted
+
+
+def test_sys_exit_in_a_callback_ends_nothing(any_kafka: Kafka, caplog: pytest.LogCaptureFixture) -> None:
+    topic = any_kafka.new_topic()
+
+    def leave(*_: object) -> None:
+        sys.exit(3)
+
+    with Producer(bootstrap_servers=any_kafka.bootstrap_servers, on_ack=leave) as producer:
+        futures = [producer.send(topic, b"%d" % number) for number in range(3)]
+        futures[0].add_done_callback(leave)
+        producer.send_many(topic, [b"3"], leave)
+        assert [future.result(timeout_ms=30_000).offset for future in futures] == [0, 1, 2]
+        assert producer.send(topic, b"4").result(timeout_ms=30_000).offset == 4
+    names = ("on_ack", "a callback of a record", "a callback of send_many")
+    assert all(f"{name} has failed; its exception is ignored" in caplog.text for name in names)
+
+
+@pytest.mark.parametrize("name", ["a" * 40_000, "\ud800", "ö"])
+def test_a_name_that_no_topic_can_have_disturbs_no_other_topic(any_kafka: Kafka, name: str) -> None:
+    topic = any_kafka.new_topic()
+    with Producer(bootstrap_servers=any_kafka.bootstrap_servers) as producer:
+        error = producer.send(name, b"1").exception(timeout_ms=30_000)
+        assert isinstance(error, BrokerError)
+        assert error.code.name == "INVALID_TOPIC_EXCEPTION"
+        assert producer.send(topic, b"1").result(timeout_ms=30_000).offset == 0
