@@ -130,9 +130,9 @@ def test_a_broker_that_is_back_is_logged_once(caplog: pytest.LogCaptureFixture) 
     cluster = Brokers("kafka-1:9092")
     refuses(cluster)
     consumer = idle_consumer(cluster)
-    poll_for(consumer, 100)
+    poll_for(consumer, 110)
     cluster.selector.listen("kafka-1:9092")
-    poll_for(consumer, 10)
+    poll_for(consumer, 30)
     (line,) = [line for line in lines(caplog, logging.INFO) if "connected" in line]
     assert line.startswith("connected again: kafka-1:9092 (node -1), after 1")
 
@@ -143,12 +143,12 @@ def test_a_cluster_that_is_not_described_is_logged(caplog: pytest.LogCaptureFixt
     answer = cluster.answers[ApiKey.METADATA]
     cluster.answers[ApiKey.METADATA] = lambda *_: MetadataResponse(brokers=[])
     consumer = idle_consumer(cluster, group_id="g")
-    poll_for(consumer, 100)
+    poll_for(consumer, 110)
     about = [line for line in lines(caplog) if "does not describe the cluster" in line]
     assert len(about) == 2
     assert about[0].startswith("kafka-1:9092 (node -1) does not describe the cluster: BROKER_NOT_AVAILABLE: ")
     cluster.answers[ApiKey.METADATA] = answer
-    poll_for(consumer, 5)
+    poll_for(consumer, 30)
     assert sum("describes the cluster again, after 1" in line for line in lines(caplog, logging.INFO)) == 1
 
 
@@ -167,7 +167,7 @@ def test_a_coordinator_that_cannot_be_found_is_logged_and_its_return(
 
     cluster.answers[ApiKey.FIND_COORDINATOR] = find
     consumer = idle_consumer(cluster, group_id="g", group_protocol=protocol)
-    poll_for(consumer, 100)
+    poll_for(consumer, 110)
     first, second = [line for line in lines(caplog) if "coordinator" in line]
     assert first.startswith("group g: the coordinator cannot be found yet: COORDINATOR_NOT_AVAILABLE")
     assert " (for " in second

@@ -68,7 +68,7 @@ class Kip848Member:
         self._timing = HeartbeatTiming()
         self._warnings = RepeatedWarnings("kcli.consumer.group")
         self._awaited: RequestFuture[ConsumerGroupHeartbeatResponse] | None = None
-        self._has_unanswered_join = False
+        self._has_doubtful_join = False
         self._polled_ms = client.clock.now_ms()
 
     def __repr__(self) -> str:
@@ -253,13 +253,13 @@ class Kip848Member:
     def _refused(self, error: KcliError, node: Node, epoch: int) -> None:
         now_ms = self._client.clock.now_ms()
         reaction = reaction_to(error, epoch)
-        if not isinstance(error, BrokerError):
-            self._has_unanswered_join = epoch == 0
-        elif error.code == ErrorCode.UNRELEASED_INSTANCE_ID and self._has_unanswered_join:
-            # The broker has carried out that join, and refuses the repeated one: the holder is this member.
-            self._has_unanswered_join = False
+        is_unreleased = isinstance(error, BrokerError) and error.code == ErrorCode.UNRELEASED_INSTANCE_ID
+        if is_unreleased and self._has_doubtful_join:
+            # The broker has carried out an earlier join, and refuses the repeated one: the holder is this member.
             self._client.send(node, leave_heartbeat(self.identity))
             reaction = "retry"
+        # An answer that asks for another attempt does not prove that this one was not carried out.
+        self._has_doubtful_join = not is_unreleased and epoch == 0 and reaction in ("retry", "find")
         explained = explain(error, self.identity.group, self.identity.instance_id)
         self._sent_fields = None  # the broker may or may not have the fields
         self.problem = str(explained)

@@ -375,3 +375,16 @@ def test_an_instance_of_another_member_is_refused_after_an_unanswered_join(clust
         cluster.answer_next(HEARTBEAT, answers(ErrorCode.UNRELEASED_INSTANCE_ID))
     assert "UNRELEASED_INSTANCE_ID" in str(member.error(60_000))
     assert [request.member_epoch for request in cluster.heartbeats()][-3:] == [0, -2, 0]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+def test_a_static_member_joins_after_a_join_that_was_carried_out_in_spite_of_an_error(
+    cluster: AssigningCluster, code: ErrorCode
+) -> None:
+    """Seen with Kafka 4.3.1 on a loaded machine."""
+    cluster.answer_next(HEARTBEAT, answers(code))
+    cluster.answer_next(HEARTBEAT, answers(ErrorCode.UNRELEASED_INSTANCE_ID))
+    member = Member(cluster, **{"group.instance.id": "a"})
+    member.poll(5000)
+    assert [request.member_epoch for request in cluster.heartbeats()][:4] == [0, 0, -2, 0]
+    assert member.said == [("assigned", "t-0 t-1")]
