@@ -166,7 +166,7 @@ class AsyncProducer(ThreadedClient[Producer]):
     async def flush(self, timeout_ms: float | None = None) -> None:
         """Send all records at once, and return when each of them is stored or failed, see `Producer.flush`."""
         check_duration("timeout_ms", timeout_ms, owner="AsyncProducer.flush")
-        is_met = await self._thread.run(self._client._flushed, wakes=True)
+        is_met = await self._thread.run(self._send_loop.flushed, wakes=True)
         await self._until(is_met, timeout_ms, "acknowledgements")
 
     async def _until(self, is_met: Callable[[], bool], timeout_ms: float | None, awaited: str) -> None:

@@ -114,7 +114,7 @@ class ClientThread:
 
     @property
     def is_closed(self) -> bool:
-        """True after the first call of `close`, and in a forked process, where there is no thread."""
+        """True after the first call of `close`. Also True in a forked process: the thread did not come with it."""
         return self._closing is not None or self._made_in != forks.pid
 
     async def run(

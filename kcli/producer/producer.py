@@ -351,11 +351,7 @@ class Producer:
         self._flush(_NO_DEADLINE_MS if timeout_ms is None else self._clock.now_ms() + timeout_ms)
 
     def _flush(self, deadline_ms: float) -> None:
-        self._loop.wait(self._flushed(), deadline_ms, "acknowledgements")
-
-    def _flushed(self) -> Callable[[], bool]:
-        """Send all records at once; return the condition that each of them is stored or failed."""
-        return self._loop.flushed()
+        self._loop.wait(self._loop.flushed(), deadline_ms, "acknowledgements")
 
     def wait_for(self, future: RequestFuture[Any], timeout_ms: float | None) -> None:
         """Return when the future of a record is done. TimeoutExpired after `timeout_ms`."""

@@ -59,7 +59,8 @@ class RecordFuture(RequestFuture[RecordMetadata]):
         return self.done and super().retriable
 
     def value(self) -> RecordMetadata:
-        return super().value() if self.done else RequestFuture.value(self)
+        _ = self.done  # looks for the outcome
+        return super().value()
 
     def add_done_callback(self, callback: Callable[[RequestFuture[RecordMetadata]], object]) -> None:
         super().add_done_callback(callback)
@@ -87,8 +88,7 @@ class _Reported(NamedTuple):
 class RecordRun:
     """The records of one intake for one topic, and the outcomes of those that are stored or have failed."""
 
-    def __init__(self, topic: str, futures: Sequence[RecordFuture], times_ms: Sequence[int], on_ack: OnAck | None):
-        self._topic = topic
+    def __init__(self, futures: Sequence[RecordFuture], times_ms: Sequence[int], on_ack: OnAck | None):
         self._times_ms = times_ms
         self._on_ack = on_ack
         self._reported: list[_Reported] = []

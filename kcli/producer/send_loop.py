@@ -49,7 +49,7 @@ _LONGEST_PAUSE_MS = 5
 
 
 class _Condition(NamedTuple):
-    """What a thread or a task waits for, and the function that lets it look again."""
+    """A condition that a thread or a task waits for. `notify` is called when it is met."""
 
     is_met: Callable[[], bool]
     notify: Callable[[], object]
@@ -404,7 +404,7 @@ class SendLoop:
             None if keys.count(None) == len(keys) else keys,
             None if headers.count(None) == len(headers) else [row or () for row in headers],
         )
-        receivers = RecordRun(info.name, futures, times_ms, self._on_ack).receivers()
+        receivers = RecordRun(futures, times_ms, self._on_ack).receivers()
         if partitions.count(None) == len(partitions):
             self._append(info, None, SizedRecords(columns, receivers), since_ms)
             return
